@@ -1,0 +1,107 @@
+/* Images: bytes or a path in, pixels out.
+ *
+ * Pixels are uint8, rows top to bottom, channels last (HWC). The format is recognised
+ * by content, never by name. Limits are checked before anything is allocated. */
+#ifndef HEADRACE_IMAGE_H
+#define HEADRACE_IMAGE_H
+
+#include "headrace/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum hr_pix_fmt {
+    HR_RGB24 = 0 /* H, W, 3: red, green, blue */
+};
+
+enum hr_scale_mode {
+    HR_SCALE_STRETCH = 0, /* fill the target; the aspect ratio may change */
+    HR_SCALE_PAD = 1,     /* fit inside, centred on black (letterbox) */
+    HR_SCALE_CROP = 2     /* cover the target, cut centrally */
+};
+
+/* Antialiased: the filter's support grows with the down-scaling factor. Results equal
+ * Pillow's Image.resize byte for byte. */
+enum hr_scale_algo {
+    HR_SCALE_BOX = 0,
+    HR_SCALE_BILINEAR = 1,
+    HR_SCALE_BICUBIC = 2, /* Keys, a = -0.5 */
+    HR_SCALE_LANCZOS = 3  /* a = 3 */
+};
+
+/* Set size = sizeof(struct hr_image_options) and zero the rest for the defaults;
+ * hr_image_options_init does both. */
+struct hr_image_options {
+    size_t size;
+    int64_t width;  /* target; 0 keeps the picture's own */
+    int64_t height; /* target; 0 keeps the picture's own */
+    enum hr_pix_fmt pix_fmt;
+    enum hr_scale_mode mode; /* init sets HR_SCALE_PAD */
+    enum hr_scale_algo algo; /* init sets HR_SCALE_BICUBIC */
+    uint64_t pixels_max;     /* init sets 178,956,970 */
+    uint64_t side_max;       /* init sets 65,535 */
+    uint64_t bytes_max;      /* decoded bytes per item; init sets 1 GiB */
+    uint64_t encoded_max;    /* encoded bytes per item; init sets 256 MiB */
+    int32_t scans_max;       /* JPEG scans; init sets 100 */
+    uint64_t reserved[8];
+};
+
+HR_API void hr_image_options_init(struct hr_image_options *options);
+
+/* Decode one picture. src is a text value (a path), a bytes value, or a uint8 array.
+ * name overrides the source's label in error texts (NULL: the path, or "<bytes>").
+ * out: an array of shape (H, W, 3). With one of width/height zero that side keeps the
+ * picture's own size.
+ * Errors: HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
+ * HR_ERR_NOMEM, HR_CANCELLED. Threads: any, each with its own ctx. */
+HR_API HR_MUST_USE enum hr_status hr_image_load(struct hr_ctx *ctx,
+                                                const struct hr_value *src,
+                                                const char *name,
+                                                const struct hr_image_options *options,
+                                                struct hr_array **out,
+                                                struct hr_error *err);
+
+/* Decode n pictures into the slots of one (n, height, width, 3) array, by all idle
+ * workers; options.width and .height must be set. srcs: as for hr_image_load.
+ * index: source index of each slot for messages, or NULL.
+ * Failed slots are zero and listed in the batch. With strict, the first failed slot
+ * (the lowest number) fails the whole batch, after all were tried.
+ * out: a batch value. Errors: as hr_image_load; HR_ERR_ARG for n == 0. */
+HR_API HR_MUST_USE enum hr_status hr_image_load_batch(
+    struct hr_ctx *ctx, const struct hr_value *srcs, size_t n, const int64_t *index,
+    const struct hr_image_options *options, int strict, struct hr_value *out,
+    struct hr_error *err);
+
+/* Resize (H, W), (H, W, C) or (N, H, W, C) uint8 pixels with C in 1 … 4 to the target,
+ * stretching. src is borrowed, out is new.
+ * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_LIMIT, HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_image_resize(struct hr_ctx *ctx,
+                                                  const struct hr_array *src,
+                                                  int64_t width, int64_t height,
+                                                  enum hr_scale_algo algo,
+                                                  struct hr_array **out,
+                                                  struct hr_error *err);
+
+/* The same three as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
+ * `load_batch` a list of these, and gives a batch value; `resize` an array. */
+HR_API HR_MUST_USE enum hr_status hr_image_load_op(const struct hr_image_options *options,
+                                                   struct hr_op *out,
+                                                   struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_image_load_batch_op(
+    const struct hr_image_options *options, int strict, struct hr_op *out,
+    struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t height,
+                                                     enum hr_scale_algo algo,
+                                                     struct hr_op *out,
+                                                     struct hr_error *err);
+
+/* Which instruction set the resize kernels use: "avx2", "sse4.1" or "portable".
+ * The environment variable HEADRACE_SIMD lowers it, for tests. Threads: any. */
+HR_API const char *hr_image_simd(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
