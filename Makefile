@@ -32,6 +32,11 @@ test: setup ## the C tests and the Python tests
 lint: setup ## formatters, analyzers, type checkers, the arrows between folders
 	@tools/lint
 
+.PHONY: format
+format: setup ## format C and Python files in place
+	@clang-format -i $$(git ls-files "*.[ch]")
+	@ruff check --quiet --fix-only . && ruff format --quiet .
+
 .PHONY: asan
 asan: setup ## the C tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build asan
