@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
 BIN := $(CURDIR)/.venv/bin
 export PATH := $(BIN):$(PATH)
 
@@ -25,8 +26,10 @@ quickstart: setup ## real photographs through a pipeline; writes build/quickstar
 .PHONY: test
 test: setup ## the C tests and the Python tests
 	@tools/build release
-	@meson test -C build/release --no-rebuild --print-errorlogs
-	@python -m pytest -q
+	@status=0
+	meson test -C build/release --no-rebuild --print-errorlogs || status=1
+	python -m pytest -q || status=1
+	exit $$status
 
 .PHONY: lint
 lint: setup ## formatters, analyzers, type checkers, the arrows between folders
