@@ -7,6 +7,7 @@
 #include "headrace/file.h"
 #include "headrace/image.h"
 #include "headrace/op.h"
+#include "headrace/pipeline.h"
 #include "headrace/status.h"
 #include "headrace/value.h"
 

@@ -66,7 +66,7 @@
 
 struct hr_buffer {
     /* const while somebody holds a reference */
-    void *data;
+    _Alignas(16) void *data; /* so that HEAD_MAX below is right */
     size_t size;
     hr_release_fn release; /* wrapped memory: may be NULL */
     void *cookie;
@@ -81,6 +81,7 @@ struct hr_buffer {
 /* What a class needs beyond size + TAIL. A block of malloc's is aligned to 16, a mapped
  * one to a page, so the data begins at most this far from the block's start. */
 #define HEAD_MAX (sizeof(struct hr_buffer) + UNIT - 16)
+_Static_assert(sizeof(struct hr_buffer) == 64, "one cache line, a multiple of 16");
 
 struct size_class {
     struct hr_buffer *cached; /* a list by .next, last freed first */

@@ -1,0 +1,177 @@
+/* Pipelines: a plan (stages in a chain) and its run.
+ *
+ *   source → [op] → [aggregate] → [op] → ... → sink → hr_pipeline_next
+ *
+ * A plan is built by one thread and consumed by hr_pipeline_new. The pipeline then runs
+ * on threads of its own; see docs/internals/engine.md. */
+#ifndef HEADRACE_PIPELINE_H
+#define HEADRACE_PIPELINE_H
+
+#include "headrace/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_NO_DEADLINE INT64_MAX
+
+/* ---- sources ---- */
+
+/* A native source is advanced by one worker at a time. */
+struct hr_source_class {
+    const char *name;
+    /* HR_OK with *out filled, HR_END, or a failure with *err filled (the source ends). */
+    enum hr_status (*next)(void *state, struct hr_value *out, struct hr_error *err);
+    void (*free_state)(void *state);
+};
+
+struct hr_source {
+    const struct hr_source_class *cls;
+    void *state;
+};
+
+HR_API void hr_source_free(struct hr_source *source);
+
+/* The texts (paths, say), copied into one arena, as text values.
+ * Errors: HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_source_of_texts(const char *const *texts, size_t n,
+                                                     struct hr_source *out,
+                                                     struct hr_error *err);
+
+/* ---- plans ---- */
+
+struct hr_plan;
+
+enum hr_output_order {
+    HR_OUTPUT_COMPLETION = 0, /* items leave as they are finished */
+    HR_OUTPUT_INPUT = 1       /* items leave in the order they came */
+};
+
+/* Zero-initialise for the defaults. */
+struct hr_stage_options {
+    const char *name;              /* NULL: the op's */
+    uint32_t concurrency;          /* tasks in flight; 0 means 1 */
+    enum hr_output_order order;
+    int64_t max_failures;          /* with limit_failures: tolerated failures */
+    uint32_t fraction_num;         /* with fraction_den > 0: tolerated failures divided */
+    uint32_t fraction_den;         /*   by invocations, after 100 invocations */
+    int limit_failures;            /* 0: any number of failures is skipped */
+    const char *key_name;          /* apply the op to this field of a record ... */
+    int key_index;                 /* ... or, with has_key and no key_name, to this one */
+    int has_key;
+};
+
+HR_API HR_MUST_USE enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err);
+HR_API void hr_plan_free(struct hr_plan **plan);
+
+/* Ownership: each takes *source or *op and empties it on HR_OK.
+ * Errors: HR_ERR_ARG (names the argument), HR_ERR_STATE (out of order), HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_plan_source(struct hr_plan *plan,
+                                                 struct hr_source *source,
+                                                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
+                                               const struct hr_stage_options *options,
+                                               struct hr_error *err);
+/* Lists of n items (the last may be shorter, unless drop_last). With columns, items
+ * must be records, and one record of lists comes out instead of a list of records. */
+HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n,
+                                                    int drop_last, int columns,
+                                                    struct hr_error *err);
+/* The elements of each list, one by one. */
+HR_API HR_MUST_USE enum hr_status hr_plan_disaggregate(struct hr_plan *plan,
+                                                       struct hr_error *err);
+/* Up to buffer_size finished items wait for the consumer, besides those being made. */
+HR_API HR_MUST_USE enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
+                                               struct hr_error *err);
+
+/* ---- running ---- */
+
+struct hr_pipeline;
+
+/* Zero-initialise for the defaults. */
+struct hr_pipeline_options {
+    uint32_t num_threads;     /* 0: as many as the process may use (affinity, cgroup) */
+    int64_t task_deadline_ns; /* a task older than this is told to end; 0: 30 s */
+};
+
+/* Ownership: takes *plan and nulls it on HR_OK.
+ * Errors: HR_ERR_STATE (no source or no sink), HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_new(
+    struct hr_plan **plan, const struct hr_pipeline_options *options,
+    struct hr_pipeline **out, struct hr_error *err);
+
+/* Start the threads. If not all can be had it runs with fewer, at least one.
+ * Errors: HR_ERR_STATE (started before), HR_ERR_THREAD. Threads: any. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_start(struct hr_pipeline *pipeline,
+                                                    struct hr_error *err);
+
+/* Take the next item. deadline_ns: CLOCK_MONOTONIC, HR_NO_DEADLINE to wait for ever,
+ * 0 not to wait. *out is the caller's to release.
+ * HR_END after the last item. A source that failed, or a stage that failed too often,
+ * is told once, after all items that came before: its status and *err; then HR_END.
+ * Errors: HR_TIMEOUT, HR_ERR_STATE (not started; a forked child). Threads: any. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_next(struct hr_pipeline *pipeline,
+                                                   int64_t deadline_ns,
+                                                   struct hr_value *out,
+                                                   struct hr_error *err);
+
+/* Cancel what is on its way and end the threads. What is ready at the sink stays and can
+ * still be taken. Called from inside an op it only requests the end.
+ * Errors: HR_TIMEOUT: a task did not end in time; *err names stage and item. Idempotent;
+ * may be called again. Threads: any. Blocks: until the threads ended or deadline_ns. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_stop(struct hr_pipeline *pipeline,
+                                                   int64_t deadline_ns,
+                                                   struct hr_error *err);
+
+/* Stop and free. Waits for running tasks up to the grace time of 10 s; a thread that is
+ * stuck longer is left behind and frees the rest when it ends. Threads: any. */
+HR_API void hr_pipeline_free(struct hr_pipeline **pipeline);
+
+/* ---- what can be seen ---- */
+
+struct hr_stage_stats {
+    char name[64];
+    uint32_t concurrency;
+    uint64_t items_in, items_out, filtered, failed, released;
+    uint32_t running, queued, capacity; /* of its input channel */
+    uint64_t busy_ns;     /* running tasks, summed over threads */
+    uint64_t starved_ns;  /* one more task could run, but there is no input */
+    uint64_t blocked_ns;  /* one more task could run, but its output has no room */
+    uint64_t ready_ns;    /* one more task could run, but no thread is free for it */
+    uint64_t full_ns;     /* as many tasks run as the stage's concurrency allows */
+    uint64_t attach_ns;   /* waiting to enter the host language (its GIL) */
+    uint64_t attached_ns; /* inside it */
+};
+
+/* Threads: any. Returns the number of stages; fills at most max. */
+HR_API size_t hr_pipeline_stats(struct hr_pipeline *pipeline, struct hr_stage_stats *out,
+                                size_t max);
+
+struct hr_pipeline_summary {
+    uint32_t num_threads;
+    int64_t elapsed_ns;       /* since start, to now or to the end */
+    uint64_t consumer_wait_ns; /* inside next, waiting for an item */
+    uint64_t delivered;
+    uint64_t failed;          /* items in the ledger */
+};
+
+HR_API void hr_pipeline_summary(struct hr_pipeline *pipeline,
+                                struct hr_pipeline_summary *out);
+
+struct hr_failure {
+    char stage[64];
+    int64_t index;    /* source index of the item, -1 unknown */
+    char label[128];  /* e.g. its path; "" unknown */
+    struct hr_error error;
+};
+
+/* The i-th failed item, in the order of failing. HR_END past the last one.
+ * The first 10,000 are kept; the summary counts all. Threads: any. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_failure(struct hr_pipeline *pipeline,
+                                                      size_t i, struct hr_failure *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

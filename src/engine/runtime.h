@@ -1,0 +1,95 @@
+/* runtime.h - how the engine runs stages of a host language (Python) without knowing it.
+ *
+ * A runtime has threads to be attached and, mostly, one lock (the GIL). The engine
+ * decides which worker attaches, when, and for how long; the runtime attaches, runs a
+ * few calls, and detaches. No engine lock is held during any of these functions. */
+#ifndef HR_ENGINE_RUNTIME_H
+#define HR_ENGINE_RUNTIME_H
+
+#include "headrace/op.h"
+#include "headrace/pipeline.h"
+#include "sched/sched.h"
+
+/* One call of a foreign stage's op. The engine fills the first part. */
+struct hr_call {
+    struct hr_value *in;    /* the item or the field that the stage works on. The call
+                               takes the value (leaves it empty) unless it fails before;
+                               NULL for a source and for a continued expand */
+    void **iterator;        /* expand: the task's state between calls, NULL at first; a
+                               call that ends the task leaves NULL */
+    uint32_t grant;         /* most outputs to give */
+
+    enum hr_task_outcome outcome;
+    uint32_t out_count;
+    struct hr_value out[HR_SCHED_GRANT_MAX];
+    struct hr_error error;      /* HR_TASK_FAILED */
+    struct hr_value exception;  /* HR_TASK_FAILED: the language's own, or empty */
+    bool fatal;                 /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+};
+
+struct hr_foreign_class {
+    /* Attached: run the calls one after another. until_ns: return early, with the rest
+     * untouched, once the time is past (at least one call is made). Returns how many
+     * were made. */
+    size_t (*run)(void *state, struct hr_call *calls, size_t count, int64_t until_ns);
+    /* Attached or not: drop a task's iterator. */
+    void (*drop_iterator)(void *state, void *iterator);
+    void (*free_state)(void *state);
+};
+
+struct hr_foreign {
+    const struct hr_foreign_class *cls;
+    void *state;
+};
+
+struct hr_runtime {
+    /* Make the calling thread known, not attached. NULL: it cannot be. */
+    void *(*thread_new)(void);
+    /* Enter. False: the runtime is ending; do not try again. */
+    bool (*attach)(void *thread);
+    void (*detach)(void *thread);
+    /* Not attached. Forget the thread. */
+    void (*thread_free)(void *thread);
+    /* True where attached threads run in parallel (no GIL). */
+    bool parallel;
+};
+
+/* For hr_plan: stages of a runtime. Ownership: take *foreign on HR_OK. */
+enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime);
+enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
+                                       struct hr_foreign *foreign, struct hr_error *err);
+/* expand: a generator (1 → n), else 1 → 0 or 1. */
+enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool expand, const struct hr_stage_options *options,
+                                     struct hr_error *err);
+
+/* ---- for an attached consumer ---- */
+
+/* Take a ready item without ever waiting, not even for a lock: HR_OK, HR_AGAIN (nothing
+ * ready, or ask again through hr__pipeline_wait), HR_END, HR_EPOCH, or a failure. */
+enum hr_status hr__pipeline_try_next(struct hr_pipeline *pipeline, struct hr_value *out,
+                                     struct hr_error *err);
+
+/* Detached: wait until something is ready, until_ns, or a signal. HR_OK: try again;
+ * HR_TIMEOUT: time passed; HR_AGAIN: interrupted, look at signals. */
+enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, int64_t until_ns);
+
+/* The consumer is about to attach, or has attached: workers leave and stay away. */
+void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
+
+/* Attached, inside next(): advance a fast foreign source if its read-ahead is half
+ * used. Never waits. */
+void hr__pipeline_refill(struct hr_pipeline *pipeline);
+
+/* The exception value of the pipeline's failure or of the i-th failed item, shared;
+ * the empty value when there is none. */
+struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, int64_t i);
+
+/* Request the end without waiting. */
+void hr__pipeline_cancel(struct hr_pipeline *pipeline);
+
+/* True in a forked child, where only hr_pipeline_free may be called (it then leaks on
+ * purpose: the threads are not there). */
+bool hr__pipeline_forked(const struct hr_pipeline *pipeline);
+
+#endif
