@@ -111,28 +111,33 @@ void hr__load_name(const struct hr_value *src, const char *name, char out[HR_NAM
     snprintf(out, HR_NAME_BYTES, "%s%s", shown == name ? "" : "...", shown);
 }
 
-/* Append " (slot 3, item 17, 'a.jpg')" to the error's text, as far as that is known and
- * not said. */
+/* Append " (slot 3, item 17, 'a.jpg')" to the error's text: what of it is known and not
+ * said yet. */
 static void sign(struct hr_error *err, const struct hr_value *src,
                  const struct hr__load_id *id)
 {
     struct hr_error plain;
     char name[HR_NAME_BYTES];
-    char slot[32] = "";
-    char item[32] = "";
+    char who[HR_NAME_BYTES + 64];
+    int n = 0;
 
     if (err == NULL)
         return;
     plain = *err;
-    hr__load_name(src, id->name, name);
-    if (id->slot >= 0)
-        snprintf(slot, sizeof(slot), "slot %lld, ", (long long)id->slot);
-    if (id->item >= 0)
-        snprintf(item, sizeof(item), "item %lld, ", (long long)id->item);
-    (void)hr_error_set(err, plain.status, plain.origin, plain.code, "%.*s (%s%s'%s')",
-                       (int)(sizeof(err->text) - HR_NAME_BYTES - 1), plain.text, slot,
-                       item, name);
     err->item = id->item;
+    if (id->slot >= 0)
+        n += snprintf(who + n, sizeof(who) - (size_t)n, ", slot %lld",
+                      (long long)id->slot);
+    if (id->item >= 0)
+        n += snprintf(who + n, sizeof(who) - (size_t)n, ", item %lld",
+                      (long long)id->item);
+    if (strcmp(plain.origin, "file") != 0) { /* a file's error has named the path */
+        hr__load_name(src, id->name, name);
+        n += snprintf(who + n, sizeof(who) - (size_t)n, ", '%s'", name);
+    }
+    if (n > 0)
+        (void)hr_error_set(err, plain.status, plain.origin, plain.code, "%.*s (%s)",
+                           (int)(sizeof(err->text) - HR_NAME_BYTES), plain.text, who + 2);
 }
 
 /* ---- sources ---- */
