@@ -14,7 +14,8 @@ LABELS = ("cat", "dog")
 
 @pytest.fixture
 def example() -> str:
-    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.M | re.S)
+    fence = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    blocks = fence.findall(README.read_text())
     assert len(blocks) == 1
     return blocks[0]
 
