@@ -52,10 +52,10 @@ enum hr_status {
  * everywhere and means "no detail wanted". */
 struct hr_error {
     enum hr_status status;
-    int32_t code;     /* errno or a codec's own code, 0 if none */
-    int64_t item;     /* source index of the item, -1 if none is known */
-    char origin[24];  /* who says it: "image", "file", "pipeline", ... */
-    char text[232];   /* expected, found, and which item; UTF-8, NUL-terminated */
+    int32_t code;    /* errno or a codec's own code, 0 if none */
+    int64_t item;    /* source index of the item, -1 if none is known */
+    char origin[24]; /* who says it: "image", "file", "pipeline", ... */
+    char text[232];  /* expected, found, and which item; UTF-8, NUL-terminated */
 };
 
 /* A lower-case name for a status: "ok", "timeout", "format", ... Never NULL.
@@ -64,7 +64,8 @@ HR_API const char *hr_status_name(enum hr_status status);
 
 /* Fill *err (if not NULL) and return status, so that a failing function can end with
  * `return hr_error_set(err, HR_ERR_FORMAT, "image", 0, "...", ...)`.
- * A text that does not fit is cut at a UTF-8 boundary. Threads: any. */
+ * A text that does not fit is cut at a UTF-8 boundary. err->item becomes -1. The
+ * arguments may point into *err, to put something around its text. Threads: any. */
 HR_API enum hr_status hr_error_set(struct hr_error *err, enum hr_status status,
                                    const char *origin, int32_t code, const char *fmt,
                                    ...) HR_PRINTF(5, 6);

@@ -11,7 +11,7 @@
 #define HR_FOREVER INT64_MAX
 
 struct hr_parker {
-    _Atomic uint32_t word; /* 0 nothing, 1 woken */
+    _Atomic uint32_t word; /* 0 nothing, 1 woken, 2 its thread sleeps or is about to */
 };
 
 void hr__parker_init(struct hr_parker *parker);
@@ -20,7 +20,8 @@ void hr__parker_init(struct hr_parker *parker);
  * Returns 0 (woken; the wake-up is consumed), ETIMEDOUT, or EINTR. */
 int hr__park(struct hr_parker *parker, int64_t deadline_ns);
 
-/* Wake the parker's thread, or its next park. Call it after dropping locks. */
+/* Wake the parker's thread, or its next park. Call it after dropping locks. No system
+ * call is made unless the thread sleeps. The parker's memory must outlive the call. */
 void hr__unpark(struct hr_parker *parker);
 
 #endif

@@ -20,9 +20,11 @@ void *hr__sys_alloc(size_t size);
 void *hr__sys_zalloc(size_t count, size_t size);
 void *hr__sys_resize(void *ptr, size_t size);
 void hr__sys_release(void *ptr);
-/* Page-aligned anonymous memory; NULL on failure. */
+/* Anonymous zero memory, aligned to pages; from 2 MiB on to 2 MiB, and then huge pages
+ * are asked for. NULL on failure. */
 void *hr__sys_map(size_t size);
 void hr__sys_unmap(void *ptr, size_t size);
+/* As open, pread, fstat, close. O_CLOEXEC is added. EINTR is the caller's to handle. */
 int hr__sys_file_open(const char *path, int flags);
 ssize_t hr__sys_file_read_at(int fd, void *buf, size_t count, off_t offset);
 int hr__sys_file_stat(int fd, struct stat *st);
@@ -54,7 +56,7 @@ struct hr_sys {
 };
 
 #ifdef HR_TESTING
-extern struct hr_sys hr__sys;             /* starts as the direct calls */
+extern struct hr_sys hr__sys;              /* starts as the direct calls */
 extern const struct hr_sys hr__sys_direct; /* to restore it from */
 #define HR_SYS(name) (hr__sys.name)
 #else

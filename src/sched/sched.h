@@ -99,11 +99,15 @@ void hr__sched_free(struct hr_sched **sched);
 struct hr_claim {
     uint32_t stage;
     uint32_t task;           /* to be given to _finish */
-    uint32_t grant;          /* outputs that may be reported; ≥ 1 */
+    uint32_t grant;          /* outputs that may be reported; ≥ 1, or 0 when closing */
     uint32_t input_count;    /* 0: a source, a flush, or a continued expand task */
     const hr_handle *inputs; /* borrowed until the task is finished for good. The items
                                 themselves now belong to the caller */
     bool first;              /* false: a continued source or expand task */
+    bool closing;            /* a paused task that the run does not want any more (cancel,
+                                drain, failure): release what is kept for it and finish
+                                it with HR_TASK_DONE and no outputs. Whatever is said, it
+                                is over then. Never on a first claim */
 };
 
 /* Start the runnable task nearest the sink among `lanes` (bit i: lane i).
@@ -196,7 +200,8 @@ struct hr_sched_counts {
     uint64_t failed;   /* tasks that failed */
     uint64_t released; /* inputs or outputs discarded by cancel or failure */
     uint64_t tasks;    /* invocations finished for good */
-    uint32_t running;  /* tasks in flight */
+    uint32_t running;  /* tasks in flight, paused ones included */
+    uint32_t held;     /* outputs of finished tasks that wait for their turn */
     uint32_t queued;   /* handles in its in-edges */
     uint64_t time_ns[HR_STATE_COUNT]; /* time spent in each state up to now */
 };

@@ -1,0 +1,55 @@
+# Each target sets up what it needs (tools/setup); a second run takes seconds.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+BIN := $(CURDIR)/.venv/bin
+export PATH := $(BIN):$(PATH)
+
+# Address space randomisation of newer kernels is more than TSan's runtime can take.
+NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.PHONY: help
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup: ## install what is missing: Debian packages, .venv, headrace in it
+	@tools/setup
+
+.PHONY: quickstart
+quickstart: setup ## real photographs through a pipeline; writes build/quickstart.png
+	@tools/fetch_photos
+	@python examples/quickstart.py .cache/photos
+
+.PHONY: test
+test: setup ## the C tests and the Python tests
+	@tools/build release
+	@status=0
+	meson test -C build/release --no-rebuild --print-errorlogs || status=1
+	python -m pytest -q || status=1
+	exit $$status
+
+.PHONY: lint
+lint: setup ## formatters, analyzers, type checkers, the arrows between folders
+	@tools/lint
+
+.PHONY: format
+format: setup ## format C and Python files in place
+	@clang-format -i $$(git ls-files "*.[ch]")
+	@ruff check --quiet --fix-only . && ruff format --quiet .
+
+.PHONY: asan
+asan: setup ## the C tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/build asan
+	@meson test -C build/asan --no-rebuild --print-errorlogs
+
+.PHONY: tsan
+tsan: setup ## the C tests under ThreadSanitizer
+	@tools/build tsan
+	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs
+
+.PHONY: clean
+clean: ## remove build/; .venv and .cache stay
+	@rm -rf build

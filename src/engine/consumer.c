@@ -1,0 +1,181 @@
+/* consumer.c - next(): from the ring to the consumer.
+ *
+ * Taking a ready item needs the sink's lock alone (tried, by an attached consumer), costs
+ * about 0.1 µs and mostly no system call: the freed place is only counted (credit). A
+ * worker is woken when one item or none is left; until then workers that wait for room
+ * find the credit when their limited park ends (worker.c). Measured with a consumer that
+ * pauses 2 ms: waking on every take has p50 3.5–7.2 µs, this rule 0.2–1.8 µs. */
+#include "engine/engine.h"
+
+#include <errno.h>
+
+#include "base/sys.h"
+#include "base/banned.h"
+
+enum { LOW_WATER = 1 };
+
+/* The run's failure is told once, after the last item. Sink's lock held. */
+static enum hr_status end_status_locked(struct hr_pipeline *p, struct hr_error *err)
+{
+    if (p->ledger.failed && !p->sink.failure_told) {
+        p->sink.failure_told = true;
+        if (err)
+            *err = p->ledger.final.failure.error;
+        return p->ledger.final.failure.error.status;
+    }
+    return hr_error_set(err, HR_END, "pipeline", 0, "no more items");
+}
+
+/* Sink's lock held: the next entry of the ring. */
+static enum hr_status pop_locked(struct hr_pipeline *p, struct hr_value *out,
+                                 uint32_t *left, struct hr_error *err)
+{
+    struct hr_sink *sink = &p->sink;
+    if (sink->count == 0)
+        return sink->ended ? end_status_locked(p, err) : HR_AGAIN;
+    struct hr_item *item = hr__item_of(sink->ring[sink->head & sink->mask]);
+    sink->head++;
+    atomic_fetch_add_explicit(&sink->credit, 1, memory_order_release); /* the pump */
+    *left = --sink->count;
+    if (!item)
+        return HR_EPOCH;
+    sink->delivered++;
+    *out = item->value;
+    item->value = HR_VALUE_EMPTY;
+    hr_value_release(&item->label); /* a text of ours: no foreign code */
+    hr__sink_spend(sink, item);
+    return HR_OK;
+}
+
+/* Few items are left: see that somebody makes more. Does not wait for the lock: who holds
+ * it sees the credit, or parks with a limit. */
+static void wake_for_room(struct hr_pipeline *p)
+{
+    struct hr_after after = {0};
+    if (!hr__mutex_try_lock(&p->lock))
+        return;
+    if (!p->ended)
+        hr__engine_wake_one_locked(p, &after);
+    hr__engine_unlock(p, &after);
+}
+
+static enum hr_status check_usable(struct hr_pipeline *p, struct hr_error *err)
+{
+    if (hr__pipeline_forked(p))
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the pipeline was started before fork() and cannot be used "
+                            "in the child process");
+    return HR_OK;
+}
+
+enum hr_status hr__pipeline_try_next(struct hr_pipeline *p, struct hr_value *out,
+                                     struct hr_error *err)
+{
+    *out = HR_VALUE_EMPTY;
+    enum hr_status status = check_usable(p, err);
+    if (status != HR_OK)
+        return status;
+    if (!hr__mutex_try_lock(&p->sink.lock))
+        return HR_AGAIN;
+    uint32_t left = UINT32_MAX;
+    status = pop_locked(p, out, &left, err);
+    hr__mutex_unlock(&p->sink.lock);
+    if (left <= LOW_WATER)
+        wake_for_room(p);
+    return status;
+}
+
+/* ---- waiting ---- */
+
+static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
+{
+    struct hr_waiter **at = &sink->waiters;
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+    waiter->listed = false;
+    atomic_fetch_sub_explicit(&sink->waiting, 1, memory_order_relaxed);
+}
+
+/* Register, unless there is something already. Engine's lock held, so that nothing can
+ * come between the look and the registration unseen. */
+static bool list_waiter_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
+{
+    struct hr_sink *sink = &p->sink;
+    hr__mutex_lock(&sink->lock);
+    bool must_wait = sink->count == 0 && !sink->ended;
+    if (must_wait) {
+        waiter->listed = true;
+        waiter->next = sink->waiters;
+        sink->waiters = waiter;
+        atomic_fetch_add_explicit(&sink->waiting, 1, memory_order_relaxed);
+    }
+    hr__mutex_unlock(&sink->lock);
+    return must_wait;
+}
+
+/* The waiter lives on this stack: who has taken it off the list is about to unpark it,
+ * and that must have happened before we go. */
+static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter, int64_t waited_ns,
+                       bool woken)
+{
+    hr__mutex_lock(&p->sink.lock);
+    bool was_listed = waiter->listed;
+    if (was_listed)
+        unlist_waiter_locked(&p->sink, waiter);
+    p->sink.wait_ns += (uint64_t)waited_ns;
+    hr__mutex_unlock(&p->sink.lock);
+    if (!was_listed && !woken)
+        while (hr__park(&waiter->parker, HR_FOREVER) != 0)
+            continue;
+}
+
+enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
+{
+    struct hr_waiter waiter;
+    struct hr_after after = {0};
+    hr__parker_init(&waiter.parker);
+    waiter.listed = false;
+    hr__mutex_lock(&p->lock);
+    int64_t begin_ns = HR_SYS(now_ns)();
+    hr__engine_pump_locked(p, true, begin_ns, &after);
+    bool must_wait = list_waiter_locked(p, &waiter);
+    if (must_wait) {
+        hr__engine_wake_workers_locked(p, -1, begin_ns, &after);
+        hr__engine_wake_helper_locked(p, &after);
+    }
+    hr__engine_unlock(p, &after);
+    if (!must_wait)
+        return HR_OK;
+    int result = hr__park(&waiter.parker, until_ns);
+    leave_list(p, &waiter, HR_SYS(now_ns)() - begin_ns, result == 0);
+    return result == 0 ? HR_OK : result == EINTR ? HR_AGAIN : HR_TIMEOUT;
+}
+
+void hr__pipeline_want(struct hr_pipeline *p, bool wanted)
+{
+    /* pairs with hr__session_allowed_locked and the end of a session */
+    if (wanted)
+        atomic_fetch_add_explicit(&p->consumer_wants, 1, memory_order_release);
+    else
+        atomic_fetch_sub_explicit(&p->consumer_wants, 1, memory_order_release);
+}
+
+enum hr_status hr_pipeline_next(struct hr_pipeline *p, int64_t deadline_ns,
+                                struct hr_value *out, struct hr_error *err)
+{
+    *out = HR_VALUE_EMPTY;
+    enum hr_status status = hr__pipeline_require_started(p, err);
+    if (status != HR_OK)
+        return status;
+    while ((status = hr__pipeline_try_next(p, out, err)) == HR_AGAIN) {
+        if (hr__pipeline_wait(p, deadline_ns) != HR_TIMEOUT)
+            continue;
+        status = hr__pipeline_try_next(p, out, err);
+        if (status == HR_AGAIN)
+            status = hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
+                                  "no item was ready in time");
+        break;
+    }
+    return status;
+}

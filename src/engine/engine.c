@@ -1,0 +1,260 @@
+/* engine.c - what happens under the pipeline's lock.
+ *
+ * One lock guards one pure scheduler. Every thread that changes something (a worker that
+ * finished a task, the source helper, the consumer that refills or waits, stop) calls the
+ * scheduler under the lock, then *pumps*:
+ *
+ *     sink  <-- finished items, as far as the scheduler lets them go
+ *     sink  --> credit: places that the consumer has freed meanwhile
+ *     released handles --> a list that is cleared once the lock is dropped
+ *     end?  --> every thread is woken, and leaves
+ *
+ * and asks who has to be woken for what is left to do. Wake-ups and releases are only
+ * noted (struct hr_after) and done after the unlock: a futex wake costs 3 to 40 µs here,
+ * a release may run foreign code.
+ *
+ * Why one lock and not a queue per stage: a hand-over between stages then needs two locks
+ * and a wake-up, and no thread ever sees the whole, so priorities ("nearest to the sink
+ * first"), exact ledgers and simulation go. Under one lock a finish, a claim and the pump
+ * take some 0.1 µs together (docs/internals/performance.md); work that is worth threads
+ * lasts 1,000 times longer. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/banned.h"
+
+/* Waking a thread costs about this much; work that is done sooner is not worth it. */
+#define WAKE_COST_NS 20000
+
+void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker)
+{
+    after->wake[after->wake_count++] = parker;
+}
+
+static bool wake_full(const struct hr_after *after)
+{
+    return after->wake_count == sizeof(after->wake) / sizeof(after->wake[0]);
+}
+
+void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after)
+{
+    struct hr_worker *w = p->parked;
+    if (!w || wake_full(after))
+        return;
+    p->parked = w->parked_next;
+    p->parked_count--;
+    w->parked = false;
+    hr__engine_wake_add(after, &w->parker);
+}
+
+void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after)
+{
+    hr__mutex_unlock(&p->lock);
+    for (uint32_t i = 0; i < after->wake_count; i++)
+        hr__unpark(after->wake[i]);
+    after->wake_count = 0;
+    struct hr_item *list = after->released;
+    after->released = NULL;
+    hr__item_list_clear(list);
+    while (list) {
+        struct hr_item *next = list->next;
+        hr__sink_spend(&p->sink, list);
+        list = next;
+    }
+}
+
+/* ---- the pump ---- */
+
+static void take_back_spent_locked(struct hr_pipeline *p, struct hr_item *spent)
+{
+    while (spent) {
+        struct hr_item *next = spent->next;
+        hr__items_put(&p->items, spent);
+        spent = next;
+    }
+}
+
+static void sink_push_locked(struct hr_sink *sink, hr_handle handle)
+{
+    sink->ring[(sink->head + sink->count) & sink->mask] = handle;
+    sink->count++;
+}
+
+/* Wake as many waiting consumers as there is something for. */
+static void wake_consumers_locked(struct hr_sink *sink, struct hr_after *after)
+{
+    uint32_t something = sink->ended ? UINT32_MAX : sink->count;
+    while (sink->waiters && something > 0 && !wake_full(after)) {
+        struct hr_waiter *waiter = sink->waiters;
+        sink->waiters = waiter->next;
+        waiter->listed = false;
+        atomic_fetch_sub_explicit(&sink->waiting, 1, memory_order_relaxed);
+        hr__engine_wake_add(after, &waiter->parker);
+        something--;
+    }
+}
+
+/* What the consumer has freed goes to the scheduler. */
+static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
+{
+    struct hr_sink *sink = &p->sink;
+    /* pairs with hr__sink_spend */
+    if (atomic_load_explicit(&sink->spent, memory_order_relaxed))
+        take_back_spent_locked(
+            p, atomic_exchange_explicit(&sink->spent, NULL, memory_order_acquire));
+    /* pairs with the pop in consumer.c */
+    uint32_t credit = atomic_load_explicit(&sink->credit, memory_order_relaxed);
+    if (credit == 0)
+        return;
+    credit = atomic_exchange_explicit(&sink->credit, 0, memory_order_acquire);
+    hr__sched_credit(p->sched, credit, now_ns);
+}
+
+static void sink_exchange_locked(struct hr_pipeline *p, bool wake_consumers,
+                                 int64_t now_ns, struct hr_after *after)
+{
+    struct hr_sink *sink = &p->sink;
+    take_credit_locked(p, now_ns);
+    hr_handle handle = 0;
+    enum hr_take take = hr__sched_take(p->sched, &handle, now_ns);
+    wake_consumers = wake_consumers &&
+                     atomic_load_explicit(&sink->waiting, memory_order_relaxed) > 0;
+    if (take == HR_TAKE_NONE && !wake_consumers)
+        return;
+    hr__mutex_lock(&sink->lock);
+    while (take == HR_TAKE_ITEM || take == HR_TAKE_EPOCH) {
+        sink_push_locked(sink, take == HR_TAKE_ITEM ? handle : 0);
+        take = hr__sched_take(p->sched, &handle, now_ns);
+    }
+    if (take == HR_TAKE_END)
+        sink->ended = true;
+    if (wake_consumers)
+        wake_consumers_locked(sink, after);
+    hr__mutex_unlock(&sink->lock);
+}
+
+static void collect_released_locked(struct hr_pipeline *p, struct hr_after *after)
+{
+    hr_handle handles[32];
+    size_t n;
+    while ((n = hr__sched_take_released(p->sched, handles, 32)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            struct hr_item *item = hr__item_of(handles[i]);
+            item->next = after->released;
+            after->released = item;
+        }
+    }
+}
+
+/* A stage that failed too often ends the run; a source's own failure is known already. */
+static void note_failed_stage_locked(struct hr_pipeline *p)
+{
+    int stage = hr__sched_failed_stage(p->sched);
+    if (stage < 0 || p->ledger.failed)
+        return;
+    struct hr_sched_counts counts;
+    hr__sched_counts(p->sched, (uint32_t)stage, p->ended_ns, &counts);
+    struct hr_error err = {0};
+    (void)hr_error_set(&err, HR_ERR_LIMIT, "pipeline", 0,
+                       "stage '%s' failed %llu times in %llu calls, more than its "
+                       "max_failures allows",
+                       p->stages[stage].name, (unsigned long long)counts.failed,
+                       (unsigned long long)counts.tasks);
+    struct hr_value none = HR_VALUE_EMPTY;
+    hr__ledger_end(&p->ledger, p->stages[stage].name, NULL, &err, &none);
+}
+
+/* Once in a run, so that waking under the lock does no harm. */
+static void end_locked(struct hr_pipeline *p, int64_t now_ns)
+{
+    p->ended = true;
+    p->ended_ns = now_ns;
+    note_failed_stage_locked(p);
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        hr__unpark(&p->workers[i].parker);
+}
+
+void hr__engine_pump_locked(struct hr_pipeline *p, bool wake_consumers, int64_t now_ns,
+                            struct hr_after *after)
+{
+    hr__mutex_assert_held(&p->lock);
+    if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
+        hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
+    bool ending = !p->ended && hr__sched_ended(p->sched);
+    if (ending)
+        end_locked(p, now_ns);
+    sink_exchange_locked(p, wake_consumers, now_ns, after);
+    collect_released_locked(p, after);
+}
+
+/* ---- who has to be woken ---- */
+
+/* Is the backlog worth a wake-up? Yes when nobody else would come to it soon: no worker is
+ * awake, or the caller (a worker about to run a task of its_stage) is gone for longer than
+ * a wake-up takes, or the backlog itself is longer than that. */
+static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
+                                uint32_t ready)
+{
+    if (p->parked_count == p->num_threads)
+        return true;
+    if (its_stage >= 0) {
+        int64_t own_ns = p->stages[its_stage].ema_ns;
+        if (own_ns == 0 || own_ns >= WAKE_COST_NS)
+            return true;
+    }
+    int stage = hr__sched_peek(p->sched, HR_LANES_NATIVE);
+    int64_t ema_ns = p->stages[stage].ema_ns;
+    return ema_ns == 0 || ema_ns * (int64_t)ready >= WAKE_COST_NS;
+}
+
+void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
+                                    struct hr_after *after)
+{
+    if (!p->parked)
+        return;
+    uint32_t ready = hr__sched_ready(p->sched, HR_LANES_NATIVE, 4);
+    if (ready > 0 && worth_waking_locked(p, its_stage, ready))
+        hr__engine_wake_one_locked(p, after);
+    else if (hr__session_allowed_locked(p, now_ns) &&
+             hr__sched_peek(p->sched, hr__session_lanes_locked(p)) >= 0)
+        hr__engine_wake_one_locked(p, after);
+}
+
+void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after)
+{
+    if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
+        hr__engine_wake_add(after, &p->workers[p->source_helper].parker);
+}
+
+/* ---- ending ---- */
+
+void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
+                              struct hr_after *after)
+{
+    p->cancelled = true;
+    atomic_store_explicit(&p->cancel, 1, memory_order_release); /* hr_ctx_cancelled */
+    hr__sched_cancel(p->sched, now_ns);
+    hr__engine_pump_locked(p, true, now_ns, after);
+}
+
+/* ---- accounts ---- */
+
+void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks)
+{
+    stage->busy_ns += (uint64_t)task_ns;
+    if (tasks == 0)
+        return;
+    int64_t each = task_ns / tasks;
+    if (each < 1)
+        each = 1;
+    stage->ema_ns = stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
+}
+
+void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception)
+{
+    hr__ledger_add(&p->ledger, stage, p->stages[stage].name, item, err, exception);
+}

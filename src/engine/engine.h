@@ -1,0 +1,268 @@
+/* engine.h - the inside of struct hr_pipeline, shared by the files of this folder.
+ *
+ * Lock order: pipeline.lock (ENGINE) before sink.lock (SINK) before leaf locks. No op, no
+ * value's release and no runtime function is called under either. */
+#ifndef HR_ENGINE_ENGINE_H
+#define HR_ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/ctx.h"
+#include "base/mutex.h"
+#include "base/park.h"
+#include "base/scratch.h"
+#include "engine/item.h"
+#include "engine/ledger.h"
+#include "engine/loop.h"
+#include "engine/runtime.h"
+#include "engine/sink.h"
+#include "headrace/pipeline.h"
+#include "sched/sched.h"
+
+enum {
+    HR_LANE_NATIVE, /* ops: any worker */
+    HR_LANE_LIGHT,  /* collate, spread: any worker, and the leader while attached */
+    HR_LANE_FOREIGN,
+    HR_LANE_SOURCE, /* a foreign source: helper, consumer, or leader */
+};
+#define HR_LANES_NATIVE ((1u << HR_LANE_NATIVE) | (1u << HR_LANE_LIGHT))
+#define HR_LANES_FOREIGN (1u << HR_LANE_FOREIGN)
+#define HR_LANES_SOURCE (1u << HR_LANE_SOURCE)
+#define HR_LANES_LEADER (HR_LANES_FOREIGN | (1u << HR_LANE_LIGHT))
+
+enum hr_stage_body {
+    HR_BODY_SOURCE,
+    HR_BODY_OP,
+    HR_BODY_COLLATE,
+    HR_BODY_SPREAD,
+    HR_BODY_FOREIGN_SOURCE,
+    HR_BODY_FOREIGN_MAP,
+    HR_BODY_FOREIGN_EXPAND,
+    HR_BODY_SINK
+};
+
+struct hr_key {
+    bool used;
+    char *name; /* NULL: by index */
+    int index;
+};
+
+struct hr_stage {
+    /* const after creation */
+    char name[64];
+    enum hr_stage_body body;
+    bool columns; /* collate */
+    uint32_t concurrency;
+    struct hr_key key;
+    struct hr_source source;
+    struct hr_op op;
+    struct hr_foreign foreign;
+    /* under lock */
+    int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
+    uint64_t busy_ns, attach_ns, attached_ns;
+};
+
+/* What an unfinished expand or spread task keeps between its steps. Owned by whoever
+ * holds the claim. */
+struct hr_task_state {
+    struct hr_item *item;
+    void *iterator;
+    size_t position;
+};
+
+struct hr_worker;
+
+/* The context given to ops: base first, so that the one is the other. */
+struct hr_engine_ctx {
+    struct hr_ctx base;
+    struct hr_worker *worker;
+};
+
+/* A fork-join in progress; lives on its owner's stack. */
+struct hr_fork {
+    hr_slot_fn fn;
+    void *cookie;
+    size_t count;
+    _Atomic size_t next;     /* slot to run; relaxed: slots are independent, the end is
+                                ordered by the lock */
+    uint32_t stage;
+    /* under lock */
+    uint32_t helpers;
+    struct hr_worker *owner;
+    struct hr_fork *link;
+};
+
+struct hr_worker {
+    /* const after creation */
+    struct hr_pipeline *pipeline;
+    uint32_t number;
+    bool is_source_helper;
+    pthread_t thread;
+    struct hr_parker parker;
+    /* owned by the thread */
+    struct hr_scratch scratch;
+    struct hr_engine_ctx ctx;
+    void *foreign_thread;
+    bool attached;
+    int64_t park_limit_ns;
+    struct hr_call calls[HR_SCHED_GRANT_MAX];
+    struct hr_claim claims[HR_SCHED_GRANT_MAX];
+    /* under lock */
+    bool started;
+    bool parked;
+    struct hr_worker *parked_next;
+    /* breadcrumb: what it is doing; written under lock */
+    int32_t stage; /* -1: nothing */
+    int64_t item;
+    int64_t since_ns;
+    bool reported;
+};
+
+/* What has to be done once the lock is dropped. */
+struct hr_after {
+    struct hr_parker *wake[16];
+    uint32_t wake_count;
+    struct hr_item *released;
+};
+
+struct hr_plan {
+    struct hr_stage *stages;
+    struct hr_sched_stage *sched_stages;
+    uint32_t count, capacity;
+    uint32_t sink_buffer;
+    bool complete; /* has its sink */
+    const struct hr_runtime *runtime;
+};
+
+struct hr_pipeline {
+    /* const after creation */
+    struct hr_stage *stages;
+    uint32_t stage_count;
+    const struct hr_runtime *runtime;
+    bool has_foreign_stage;
+    int32_t source_helper; /* worker number, -1: the source is native */
+    uint32_t read_ahead;   /* places behind the source */
+    uint32_t first_arity;  /* items that the stage behind the source needs at once */
+    struct hr_worker *workers;
+    uint32_t worker_count;
+    uint32_t num_threads;
+    int64_t task_deadline_ns;
+    uint32_t fork_generation;
+
+    struct hr_mutex lock;
+    /* under lock */
+    struct hr_sched *sched;
+    struct hr_items items;
+    struct hr_task_state *tasks;
+    struct hr_worker *parked;
+    uint32_t parked_count;
+    struct hr_fork *forks;
+    uint32_t alive;          /* threads that have not left yet */
+    bool started, cancelled, ended, joined;
+    int64_t started_ns, ended_ns, foreign_progress_ns;
+    uint32_t foreign_active; /* workers inside a session */
+    bool runtime_dead;       /* attach was refused: the language is ending */
+    int64_t source_index;
+    size_t read_ahead_bytes;
+    struct hr_ledger ledger;
+    struct hr_waiter *stoppers;
+
+    /* the consumer's refill: owned by whoever holds the source's claim; ready is set
+     * (release) by the consumer and read (acquire) by who finishes the claim */
+    struct hr_call refill_call;
+    struct hr_claim refill_claim;
+    int64_t refill_took_ns;
+    _Atomic uint32_t refill_ready;
+
+    _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
+    _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
+    _Atomic uint32_t refs;           /* the owner and each thread */
+
+    struct hr_sink sink;
+    struct hr_loop loop;
+    struct hr_timer watchdog;
+};
+
+/* ---- engine.c: what happens under the lock ---- */
+
+/* After any scheduler event: move items to the sink, collect what was let go, notice the
+ * end. wake_consumers false: they are woken by a later pump. */
+void hr__engine_pump_locked(struct hr_pipeline *p, bool wake_consumers, int64_t now_ns,
+                            struct hr_after *after);
+/* Wake a worker for work that the caller leaves undone. its_stage: of the task that it
+ * runs next, -1 if it runs none. */
+void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
+                                    struct hr_after *after);
+/* Wake the source helper if it is due. */
+void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after);
+/* The item is done with; its values are released after the unlock. */
+void hr__engine_let_go(struct hr_after *after, struct hr_item *item);
+uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
+                                const struct hr_item *parent, struct hr_value *out,
+                                uint32_t count, hr_handle *handles);
+void hr__engine_finish_locked(struct hr_pipeline *p, uint32_t task,
+                              enum hr_task_outcome outcome, const hr_handle *handles,
+                              uint32_t count, int64_t now_ns, struct hr_after *after);
+void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                   struct hr_item *item, enum hr_task_outcome outcome,
+                                   const struct hr_error *err,
+                                   struct hr_value *exception, int64_t now_ns,
+                                   struct hr_after *after);
+/* Drop the lock and do what `after` says. */
+void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after);
+/* Wake one parked worker, if there is one and room to note it. */
+void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after);
+void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker);
+void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
+                              struct hr_after *after);
+/* An item's failure: to the ledger and the log. exception: taken. */
+void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception);
+void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
+void hr__pipeline_unref(struct hr_pipeline *p);
+
+/* ---- worker.c ---- */
+void *hr__worker_main(void *worker);
+void hr__worker_leave(struct hr_worker *w);
+void hr__worker_lock(struct hr_worker *w);
+void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
+                            int64_t now_ns);
+/* Lock held on entry and on return; returns the time. */
+int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
+                                     int64_t now_ns, struct hr_after *after);
+/* The worker that the calling thread is, or NULL. */
+struct hr_worker *hr__worker_self(void);
+void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
+
+/* ---- session.c: attached work ---- */
+bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns);
+uint32_t hr__session_lanes_locked(const struct hr_pipeline *p);
+/* Lock held on entry and on return; returns the time. */
+int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
+                               struct hr_after *after);
+/* Attach; *now_ns is the time after it. False: the runtime is ending. */
+bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
+
+/* ---- source.c: the foreign source's read-ahead ---- */
+bool hr__source_is_fast_locked(const struct hr_pipeline *p);
+bool hr__source_helper_due_locked(const struct hr_pipeline *p);
+void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                              struct hr_call *call, int64_t took_ns, int64_t now_ns,
+                              struct hr_after *after);
+void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
+                                     struct hr_after *after);
+/* The stage behind the source took items: keep account of the bytes ahead. */
+void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                             int64_t now_ns);
+void *hr__source_helper_main(void *worker);
+
+/* ---- body.c: native bodies, run without the lock ---- */
+struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
+                               struct hr_error *err);
+enum hr_status hr__collate(const struct hr_stage *stage, struct hr_item **items,
+                           uint32_t count, struct hr_value *out, struct hr_error *err);
+
+#endif

@@ -1,0 +1,387 @@
+/* session.c - one stay of a worker inside the host language.
+ *
+ *     claim up to 16 tasks of one stage --unlock--> attach --> run them --lock--> finish
+ *          ^                                                                       |
+ *          +------- slice of 1 ms not over, nobody else wants in, more to do ------+
+ *
+ * Costs, measured with CPython 3.11: an uncontended attach and detach 0.3 µs, but a cycle
+ * of park, wake and attach 16 µs; beside a main thread that computes, each attach costs
+ * 5 ms (its switch interval). So a session keeps what it has while there is work, and with
+ * one big lock in the language (the GIL) one worker at a time, the leader, has sessions.
+ * A second one joins only where tasks are long enough to have released that lock: the
+ * stage's smoothed task time is over 50 µs, or nothing was finished for 0.9 ms.
+ *
+ * No lock of ours is held while attaching, and none is waited for while attached: the
+ * lock is tried, and when somebody has it the worker detaches first (hr__worker_lock).
+ *
+ * A consumer that waits would need the same big lock, so it is woken when the session
+ * ends and not in its midst; and when it wants in (hr__pipeline_want) the session ends. */
+#include "engine/engine.h"
+
+#include "base/sys.h"
+#include "base/banned.h"
+
+#define SLICE_NS 1000000
+#define CLAIM_NS 100000        /* tasks for about this long are claimed at once */
+#define LONG_TASK_NS 50000     /* a second worker attaches for tasks over this */
+#define NO_PROGRESS_NS 900000  /* ... or when nothing was finished for this long */
+
+uint32_t hr__session_lanes_locked(const struct hr_pipeline *p)
+{
+    uint32_t lanes = HR_LANES_LEADER;
+    if (!p->has_foreign_stage || p->source_helper < 0 || !hr__source_is_fast_locked(p))
+        return lanes;
+    struct hr_edge_fill fill;
+    hr__sched_edge_fill(p->sched, 0, &fill);
+    if (fill.filled <= p->read_ahead / 2)
+        lanes |= HR_LANES_SOURCE;
+    return lanes;
+}
+
+bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns)
+{
+    if (!p->has_foreign_stage || p->runtime_dead)
+        return false;
+    /* pairs with hr__pipeline_want */
+    if (atomic_load_explicit(&p->consumer_wants, memory_order_acquire) &&
+        !p->runtime->parallel)
+        return false;
+    if (p->foreign_active == 0 || p->runtime->parallel)
+        return true;
+    int stage = hr__sched_peek(p->sched, HR_LANES_FOREIGN);
+    return stage >= 0 && (p->stages[stage].ema_ns > LONG_TASK_NS ||
+                          now_ns - p->foreign_progress_ns > NO_PROGRESS_NS);
+}
+
+bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
+{
+    struct hr_pipeline *p = w->pipeline;
+    if (!w->foreign_thread)
+        w->foreign_thread = p->runtime->thread_new();
+    if (!w->foreign_thread || !p->runtime->attach(w->foreign_thread))
+        return false;
+    w->attached = true;
+    *now_ns = HR_SYS(now_ns)();
+    return true;
+}
+
+/* ---- claiming ---- */
+
+static void prepare_call(struct hr_call *call, struct hr_value *in, void **iterator,
+                         uint32_t grant)
+{
+    call->in = in;
+    call->iterator = iterator;
+    call->grant = grant;
+    call->outcome = HR_TASK_FAILED;
+    call->out_count = 0;
+    call->error.status = HR_OK;
+    call->exception = HR_VALUE_EMPTY;
+    call->fatal = false;
+}
+
+/* Make the call of a claimed task ready. False: its key does not fit, and the task has
+ * been finished as failed. */
+static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
+                              struct hr_call *call, int64_t now_ns,
+                              struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[claim->stage];
+    struct hr_task_state *state = &p->tasks[claim->task];
+    if (stage->body == HR_BODY_FOREIGN_SOURCE) {
+        prepare_call(call, NULL, &state->iterator, claim->grant);
+        return true;
+    }
+    if (!claim->first) {
+        prepare_call(call, NULL, &state->iterator, claim->grant);
+        return true;
+    }
+    if (state->item)
+        hr__engine_let_go(after, state->item); /* of a task that was cut off */
+    *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+    struct hr_error err = {0};
+    struct hr_value none = HR_VALUE_EMPTY;
+    struct hr_value *field = hr__key_field(&stage->key, &state->item->value, &err);
+    if (!field) {
+        struct hr_item *item = state->item;
+        state->item = NULL;
+        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, now_ns,
+                                      after);
+        return false;
+    }
+    prepare_call(call, field, &state->iterator, claim->grant);
+    return true;
+}
+
+static uint32_t claim_size(const struct hr_stage *stage)
+{
+    if (stage->body != HR_BODY_FOREIGN_MAP || stage->ema_ns == 0)
+        return 1;
+    int64_t n = CLAIM_NS / stage->ema_ns;
+    return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
+}
+
+/* Claim tasks of the stage nearest the sink into w->claims and w->calls. */
+static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    uint32_t lanes = hr__session_lanes_locked(p);
+    uint32_t n = 0, most = 1;
+    while (n < most) {
+        if (n > 0 && hr__sched_peek(p->sched, lanes) != (int)w->claims[0].stage)
+            break;
+        if (!hr__sched_claim(p->sched, lanes, now_ns, &w->claims[n]))
+            break;
+        struct hr_stage *stage = &p->stages[w->claims[n].stage];
+        if (w->claims[n].stage == 1)
+            hr__source_taken_locked(p, &w->claims[n], now_ns);
+        if (stage->body == HR_BODY_COLLATE || stage->body == HR_BODY_SPREAD)
+            return 1;
+        if (!ready_call_locked(w, &w->claims[n], &w->calls[n], now_ns, after))
+            continue;
+        most = claim_size(stage);
+        n++;
+    }
+    return n;
+}
+
+/* ---- running ---- */
+
+/* Give each output of a keyed expand its record: the other fields are shared. */
+static bool wrap_in_records(struct hr_stage *stage, struct hr_item *item,
+                            struct hr_call *call)
+{
+    struct hr_keys *keys = hr_record_peek_keys(&item->value);
+    size_t n = hr_keys_size(keys);
+    struct hr_value *from = hr_record_peek(&item->value);
+    struct hr_value *field = hr__key_field(&stage->key, &item->value, NULL);
+    for (uint32_t o = 0; o < call->out_count; o++) {
+        struct hr_value record = HR_VALUE_EMPTY;
+        if (hr_record_new(keys, &record) != HR_OK)
+            return false;
+        struct hr_value *to = hr_record_peek(&record);
+        for (size_t i = 0; i < n; i++) {
+            if (&from[i] == field)
+                to[i] = call->out[o];
+            else if (from[i].cls)
+                to[i] = from[i].cls->share(&from[i]);
+        }
+        call->out[o] = record;
+    }
+    return true;
+}
+
+/* Attached, no lock: run the calls; what has to be done with their values is done here. */
+static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    size_t made = stage->foreign.cls->run(stage->foreign.state, w->calls, n, until_ns);
+    if (stage->body != HR_BODY_FOREIGN_EXPAND)
+        return (uint32_t)made;
+    struct hr_call *call = &w->calls[0];
+    if (stage->key.used && call->out_count > 0 &&
+        !wrap_in_records(stage, p->tasks[w->claims[0].task].item, call)) {
+        call->outcome = HR_TASK_FAILED;
+        (void)hr_error_set(&call->error, HR_ERR_NOMEM, stage->name, 0,
+                           "no memory for a record");
+    }
+    return (uint32_t)made;
+}
+
+static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
+                         const struct hr_item *item, struct hr_call *call, int64_t now_ns,
+                         struct hr_after *after)
+{
+    hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
+    hr__engine_cancel_locked(p, now_ns, after);
+}
+
+static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                              struct hr_call *call, int64_t now_ns,
+                              struct hr_after *after)
+{
+    struct hr_task_state *state = &p->tasks[claim->task];
+    struct hr_item *item = state->item;
+    state->item = NULL;
+    if (call->fatal)
+        fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
+    hr__engine_finish_item_locked(p, claim, item, call->outcome, &call->error,
+                                  &call->exception, now_ns, after);
+}
+
+static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                 struct hr_call *call, int64_t now_ns,
+                                 struct hr_after *after)
+{
+    struct hr_task_state *state = &p->tasks[claim->task];
+    struct hr_item *item = state->item;
+    hr_handle handles[HR_SCHED_GRANT_MAX];
+    uint32_t n = hr__engine_wrap_locked(p, claim->stage, item, call->out, call->out_count,
+                                        handles);
+    if (call->fatal)
+        fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
+    if (call->outcome == HR_TASK_FAILED)
+        hr__engine_fail_item_locked(p, claim->stage, item, &call->error,
+                                    &call->exception);
+    if (call->outcome != HR_TASK_MORE) {
+        state->item = NULL;
+        hr__engine_let_go(after, item);
+    }
+    hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
+}
+
+/* Lock held. took_ns: the time of all the calls made. */
+static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took_ns,
+                                int64_t now_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    if (stage->body == HR_BODY_FOREIGN_SOURCE) {
+        hr__source_finish_locked(p, &w->claims[0], &w->calls[0], took_ns, now_ns, after);
+        return;
+    }
+    hr__stage_account_locked(stage, took_ns, made);
+    for (uint32_t i = 0; i < made; i++) {
+        if (stage->body == HR_BODY_FOREIGN_MAP)
+            finish_map_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
+        else
+            finish_expand_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
+    }
+    p->foreign_progress_ns = now_ns;
+}
+
+/* Without the lock: outputs of map calls go into their items, and exceptions for which
+ * the ledger had no room are let go. */
+static void settle_outputs(struct hr_worker *w, uint32_t made)
+{
+    for (uint32_t i = 0; i < made; i++) {
+        struct hr_call *call = &w->calls[i];
+        if (w->pipeline->stages[w->claims[i].stage].body != HR_BODY_FOREIGN_MAP)
+            continue;
+        if (call->outcome == HR_TASK_DONE) {
+            hr_value_release(call->in);
+            *call->in = call->out[0];
+        }
+    }
+}
+
+static void drop_spare_exceptions(struct hr_worker *w, uint32_t made)
+{
+    for (uint32_t i = 0; i < made; i++)
+        if (w->calls[i].exception.cls)
+            hr_value_release(&w->calls[i].exception);
+}
+
+/* The runtime is ending: nothing foreign can run any more, so neither can the pipeline. */
+static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    hr__mutex_lock(&p->lock);
+    int64_t now_ns = HR_SYS(now_ns)();
+    p->runtime_dead = true;
+    hr__engine_cancel_locked(p, now_ns, after);
+    for (uint32_t i = 0; i < n; i++) {
+        struct hr_item *item = p->tasks[w->claims[i].task].item;
+        p->tasks[w->claims[i].task].item = NULL;
+        if (item) {
+            hr_handle handle = hr__handle_of(item);
+            hr__engine_finish_locked(p, w->claims[i].task, HR_TASK_DONE, &handle, 1,
+                                     now_ns, after);
+        } else {
+            hr__engine_finish_locked(p, w->claims[i].task, HR_TASK_DONE, NULL, 0, now_ns,
+                                     after);
+        }
+    }
+    return now_ns;
+}
+
+/* ---- the session ---- */
+
+static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t end_ns)
+{
+    if (now_ns >= end_ns || p->ended)
+        return true;
+    return !p->runtime->parallel &&
+           atomic_load_explicit(&p->consumer_wants, memory_order_acquire);
+}
+
+/* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
+ * entry and on return. False: the runtime is ending. */
+static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
+                             int64_t *slice_end_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    while (n > 0) {
+        struct hr_item *item = p->tasks[w->claims[0].task].item;
+        int64_t asked_ns = *now_ns;
+        hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
+                               asked_ns);
+        hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);
+        hr__engine_wake_helper_locked(p, after);
+        hr__engine_unlock(p, after);
+        int64_t waited_ns = 0;
+        if (!w->attached) {
+            if (!hr__session_enter(w, now_ns)) {
+                *now_ns = give_up(w, n, after);
+                return false;
+            }
+            waited_ns = *now_ns - asked_ns;
+            *slice_end_ns = *now_ns + SLICE_NS;
+        }
+        int64_t begin_ns = *now_ns;
+        uint32_t made = run_calls(w, n, *slice_end_ns);
+        settle_outputs(w, made);
+        *now_ns = HR_SYS(now_ns)();
+        hr__worker_lock(w);
+        stage->attach_ns += (uint64_t)waited_ns;
+        stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
+        finish_calls_locked(w, made, *now_ns - begin_ns, *now_ns, after);
+        hr__engine_pump_locked(p, false, *now_ns, after);
+        n -= made;
+        bool spare = false;
+        for (uint32_t i = 0; i < made; i++)
+            spare = spare || w->calls[i].exception.cls;
+        if (spare) {
+            hr__engine_unlock(p, after);
+            drop_spare_exceptions(w, made);
+            hr__worker_lock(w);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            w->claims[i] = w->claims[made + i];
+            w->calls[i] = w->calls[made + i];
+        }
+    }
+    return true;
+}
+
+int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
+                               struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    int64_t slice_end_ns = now_ns + SLICE_NS;
+    uint32_t n;
+    p->foreign_active++;
+    while ((n = claim_locked(w, now_ns, after)) > 0) {
+        enum hr_stage_body body = p->stages[w->claims[0].stage].body;
+        if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
+            now_ns = hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
+            hr__engine_pump_locked(p, false, now_ns, after);
+        } else if (!run_batch_locked(w, n, &now_ns, &slice_end_ns, after)) {
+            break;
+        }
+        if (session_over(p, now_ns, slice_end_ns))
+            break;
+    }
+    hr__worker_note_locked(w, -1, -1, now_ns);
+    p->foreign_active--;
+    if (w->attached) {
+        hr__engine_unlock(p, after);
+        p->runtime->detach(w->foreign_thread);
+        w->attached = false;
+        hr__mutex_lock(&p->lock);
+    }
+    return now_ns;
+}

@@ -1,0 +1,505 @@
+/* worker.c - the life of a worker.
+ *
+ *        +---------------------------------------------------------------+
+ *        v                                                               |
+ *     pump --ended--> leave                                              |
+ *        |                                                               |
+ *        +-- a fork-join has slots left ------> run slots (help) --------+
+ *        +-- nearest task is foreign, allowed -> session (session.c) ----+
+ *        +-- nearest task is native ----------> claim, run, finish ------+
+ *        +-- nothing --------------------------> park -------------------+
+ *
+ * The lock is held in the left column and dropped in the right one.
+ *
+ * Parking. A worker parks on its own futex word and is taken off the list by the one who
+ * wakes it. Somebody who makes work wakes somebody for it, with two exceptions that keep
+ * futex calls out of the consumer's next() and out of no-op pipelines: the consumer wakes
+ * nobody while two or more items are ready, and a short backlog (under 20 µs of work) is
+ * left to the threads that are awake. Therefore workers park with a limit while items are
+ * ready: 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than
+ * that, and an idle pipeline costs about 0.1 % of a core. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/banned.h"
+
+#define PARK_MIN_NS 1000000
+#define PARK_MAX_NS 50000000
+#define SOURCE_SLICE_NS 1000000
+
+static _Thread_local struct hr_worker *self_worker;
+
+struct hr_worker *hr__worker_self(void)
+{
+    return self_worker;
+}
+
+/* Take the lock from any side: an attached thread must not wait for it. */
+void hr__worker_lock(struct hr_worker *w)
+{
+    struct hr_pipeline *p = w->pipeline;
+    if (w->attached) {
+        if (hr__mutex_try_lock(&p->lock))
+            return;
+        p->runtime->detach(w->foreign_thread);
+        w->attached = false;
+    }
+    hr__mutex_lock(&p->lock);
+}
+
+/* ---- fork-join ---- */
+
+/* Run slots until none is left. */
+static void fork_run(struct hr_fork *fork, struct hr_ctx *ctx)
+{
+    size_t slot;
+    while ((slot = atomic_fetch_add_explicit(&fork->next, 1, memory_order_relaxed)) <
+           fork->count)
+        fork->fn(fork->cookie, slot, ctx);
+}
+
+static bool fork_has_slots(const struct hr_fork *fork)
+{
+    return atomic_load_explicit(&fork->next, memory_order_relaxed) < fork->count;
+}
+
+static struct hr_fork *find_fork_locked(const struct hr_pipeline *p)
+{
+    for (struct hr_fork *fork = p->forks; fork; fork = fork->link)
+        if (fork_has_slots(fork))
+            return fork;
+    return NULL;
+}
+
+/* Take part in a fork-join of another worker. */
+static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t now_ns,
+                           struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    fork->helpers++;
+    w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
+    if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)
+        hr__engine_wake_one_locked(p, after); /* slots for one more */
+    hr__engine_unlock(p, after);
+    fork_run(fork, &w->ctx.base);
+    int64_t end_ns = HR_SYS(now_ns)();
+    hr__mutex_lock(&p->lock);
+    p->stages[fork->stage].busy_ns += (uint64_t)(end_ns - now_ns);
+    if (--fork->helpers == 0)
+        hr__engine_wake_add(after, &fork->owner->parker);
+    return end_ns;
+}
+
+static void fork_unlink_locked(struct hr_pipeline *p, struct hr_fork *fork)
+{
+    struct hr_fork **at = &p->forks;
+    while (*at != fork)
+        at = &(*at)->link;
+    *at = fork->link;
+}
+
+void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie)
+{
+    struct hr_worker *w = ((struct hr_engine_ctx *)ctx)->worker;
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_fork fork = {.fn = fn, .cookie = cookie, .count = n, .owner = w};
+    struct hr_after after = {0};
+    if (n > 1) {
+        hr__mutex_lock(&p->lock);
+        fork.stage = (uint32_t)w->stage;
+        fork.link = p->forks;
+        p->forks = &fork;
+        for (size_t i = 1; i < n && p->parked; i++)
+            hr__engine_wake_one_locked(p, &after);
+        hr__engine_unlock(p, &after);
+    }
+    fork_run(&fork, ctx);
+    if (n <= 1)
+        return;
+    hr__mutex_lock(&p->lock);
+    fork_unlink_locked(p, &fork);
+    while (fork.helpers > 0) {
+        hr__mutex_unlock(&p->lock);
+        hr__park(&w->parker, HR_FOREVER);
+        hr__mutex_lock(&p->lock);
+    }
+    hr__mutex_unlock(&p->lock);
+}
+
+/* ---- native tasks ---- */
+
+void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
+                            int64_t now_ns)
+{
+    w->stage = stage;
+    w->item = item;
+    w->since_ns = now_ns;
+    w->reported = false;
+}
+
+/* Items with values out[0 … count-1], taken from the free list, into handles. When there
+ * is no memory for an item its value is given up as failed. Returns how many there are. */
+uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
+                                const struct hr_item *parent, struct hr_value *out,
+                                uint32_t count, hr_handle *handles)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct hr_item *item = hr__items_get(&p->items);
+        int64_t index = parent ? parent->index : p->source_index++;
+        if (!item) {
+            struct hr_item lost = {.index = index};
+            struct hr_error err = {0};
+            struct hr_value none = HR_VALUE_EMPTY;
+            (void)hr_error_set(&err, HR_ERR_NOMEM, "pipeline", 0, "no memory for an item");
+            hr__engine_fail_item_locked(p, stage, &lost, &err, &none);
+            continue;
+        }
+        item->index = index;
+        item->value = out[i];
+        out[i] = HR_VALUE_EMPTY;
+        if (parent && parent->label.cls)
+            item->label = parent->label.cls->share(&parent->label);
+        else
+            hr__item_set_label(item);
+        handles[n++] = hr__handle_of(item);
+    }
+    return n;
+}
+
+/* Give the scheduler what a task made; what it does not want is released. */
+void hr__engine_finish_locked(struct hr_pipeline *p, uint32_t task,
+                              enum hr_task_outcome outcome, const hr_handle *handles,
+                              uint32_t count, int64_t now_ns, struct hr_after *after)
+{
+    uint32_t taken = hr__sched_finish(p->sched, task, outcome, handles, count, now_ns);
+    for (uint32_t i = taken; i < count; i++)
+        hr__engine_let_go(after, hr__item_of(handles[i]));
+}
+
+void hr__engine_let_go(struct hr_after *after, struct hr_item *item)
+{
+    item->next = after->released;
+    after->released = item;
+}
+
+/* A task of one item ended: with the item itself, filtered, or failed. exception: taken
+ * or left to the caller. */
+void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                   struct hr_item *item, enum hr_task_outcome outcome,
+                                   const struct hr_error *err,
+                                   struct hr_value *exception, int64_t now_ns,
+                                   struct hr_after *after)
+{
+    hr_handle handle = hr__handle_of(item);
+    if (outcome == HR_TASK_DONE) {
+        hr__engine_finish_locked(p, claim->task, outcome, &handle, 1, now_ns, after);
+        return;
+    }
+    if (outcome == HR_TASK_FAILED)
+        hr__engine_fail_item_locked(p, claim->stage, item, err, exception);
+    (void)hr__sched_finish(p->sched, claim->task, outcome, NULL, 0, now_ns);
+    hr__engine_let_go(after, item);
+}
+
+static enum hr_task_outcome outcome_of(enum hr_status status)
+{
+    switch (status) {
+    case HR_OK:
+    case HR_CANCELLED: /* the scheduler refuses and counts it as released */
+        return HR_TASK_DONE;
+    case HR_SKIP:
+        return HR_TASK_FILTERED;
+    default:
+        return HR_TASK_FAILED;
+    }
+}
+
+static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
+                             struct hr_item *item, struct hr_error *err)
+{
+    struct hr_value *field = hr__key_field(&stage->key, &item->value, err);
+    if (!field)
+        return HR_ERR_TYPE;
+    struct hr_value out = HR_VALUE_EMPTY;
+    enum hr_status status =
+        stage->op.cls->run(stage->op.state, &w->ctx.base, field, &out, err);
+    if (status == HR_OK) {
+        hr_value_release(field);
+        *field = out;
+    }
+    return status;
+}
+
+static int64_t run_op_task(struct hr_worker *w, const struct hr_claim *claim,
+                           struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[claim->stage];
+    struct hr_item *item = hr__item_of(claim->inputs[0]);
+    struct hr_error err = {0};
+    struct hr_value none = HR_VALUE_EMPTY;
+    enum hr_status status = run_op(w, stage, item, &err);
+    int64_t end_ns = HR_SYS(now_ns)();
+    hr__worker_lock(w);
+    hr__engine_finish_item_locked(p, claim, item, outcome_of(status), &err, &none, end_ns,
+                                  after);
+    return end_ns;
+}
+
+/* n items become one; the first item carries the batch, the others are spent. */
+static int64_t run_collate_task(struct hr_worker *w, const struct hr_claim *claim,
+                                struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    _Static_assert(sizeof(hr_handle) == sizeof(struct hr_item *), "handles are pointers");
+    struct hr_item **items = (struct hr_item **)(uintptr_t)claim->inputs;
+    uint32_t n = claim->input_count;
+    struct hr_error err = {0};
+    struct hr_value batch = HR_VALUE_EMPTY, none = HR_VALUE_EMPTY;
+    enum hr_status status = hr__collate(&p->stages[claim->stage], items, n, &batch, &err);
+    if (status == HR_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            hr_value_release(&items[i]->value);
+            hr_value_release(&items[i]->label);
+        }
+        items[0]->value = batch;
+    }
+    int64_t end_ns = HR_SYS(now_ns)();
+    hr__worker_lock(w);
+    for (uint32_t i = 1; i < n; i++) {
+        if (status == HR_OK) {
+            hr__items_put(&p->items, items[i]);
+        } else {
+            hr__engine_fail_item_locked(p, claim->stage, items[i], &err, &none);
+            hr__engine_let_go(after, items[i]);
+        }
+    }
+    hr__engine_finish_item_locked(p, claim, items[0],
+                                  status == HR_OK ? HR_TASK_DONE : HR_TASK_FAILED, &err,
+                                  &none, end_ns, after);
+    return end_ns;
+}
+
+/* One step of taking a list apart. */
+static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim,
+                               struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_task_state *state = &p->tasks[claim->task];
+    if (claim->first)
+        *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+    struct hr_item *item = state->item;
+    struct hr_error err = {0};
+    struct hr_value none = HR_VALUE_EMPTY;
+    bool is_list = item->value.cls == &hr_list_class;
+    if (!is_list)
+        (void)hr_error_set(&err, HR_ERR_TYPE, "pipeline", 0,
+                           "disaggregate needs a list, got %s",
+                           hr_value_kind(&item->value));
+    size_t size = is_list ? hr_list_size(&item->value) : 0;
+    size_t left = size - state->position;
+    uint32_t count = left < claim->grant ? (uint32_t)left : claim->grant;
+    int64_t end_ns = HR_SYS(now_ns)();
+    hr__worker_lock(w);
+    if (!is_list) {
+        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, end_ns,
+                                      after);
+        return end_ns;
+    }
+    hr_handle handles[HR_SCHED_GRANT_MAX];
+    uint32_t made = 0;
+    int64_t *index = hr_list_peek_index(&item->value);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t at = state->position + i;
+        struct hr_item parent = {.index = index[at]};
+        made += hr__engine_wrap_locked(p, claim->stage, &parent,
+                                       &hr_list_peek(&item->value)[at], 1,
+                                       &handles[made]);
+        if (made > 0)
+            hr__item_set_label(hr__item_of(handles[made - 1]));
+    }
+    state->position += count;
+    bool done = state->position == size;
+    if (done)
+        hr__engine_let_go(after, item);
+    hr__engine_finish_locked(p, claim->task, done ? HR_TASK_DONE : HR_TASK_MORE, handles,
+                             made, end_ns, after);
+    return end_ns;
+}
+
+static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
+                               int64_t now_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_source *source = &p->stages[claim->stage].source;
+    struct hr_call *call = &w->calls[0];
+    struct hr_value none = HR_VALUE_EMPTY;
+    call->out_count = 0;
+    call->error = (struct hr_error){0};
+    enum hr_status status = HR_OK;
+    int64_t end_ns = now_ns;
+    while (call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
+        struct hr_value *out = &call->out[call->out_count];
+        status = source->cls->next(source->state, out, &call->error);
+        end_ns = HR_SYS(now_ns)();
+        if (status != HR_OK)
+            break;
+        call->out_count++;
+    }
+    call->outcome = status == HR_OK    ? HR_TASK_MORE
+                    : status == HR_END ? HR_TASK_DONE
+                                       : HR_TASK_FAILED;
+    call->exception = none;
+    hr__worker_lock(w);
+    hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
+    return end_ns;
+}
+
+int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
+                                     int64_t now_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[claim->stage];
+    int64_t index = claim->input_count ? hr__item_of(claim->inputs[0])->index : -1;
+    hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
+    w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
+    hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
+    hr__engine_wake_helper_locked(p, after);
+    hr__engine_unlock(p, after);
+    int64_t end_ns = now_ns;
+    switch (stage->body) {
+    case HR_BODY_OP:
+        end_ns = run_op_task(w, claim, after);
+        break;
+    case HR_BODY_COLLATE:
+        end_ns = run_collate_task(w, claim, after);
+        break;
+    case HR_BODY_SPREAD:
+        end_ns = run_spread_task(w, claim, after);
+        break;
+    default:
+        end_ns = run_source_task(w, claim, now_ns, after);
+        break;
+    }
+    if (stage->body != HR_BODY_SOURCE)
+        hr__stage_account_locked(stage, end_ns - now_ns, 1);
+    hr__worker_note_locked(w, -1, -1, end_ns);
+    return end_ns;
+}
+
+/* ---- parking ---- */
+
+static void unlist_parked_locked(struct hr_pipeline *p, struct hr_worker *w)
+{
+    struct hr_worker **at = &p->parked;
+    while (*at != w)
+        at = &(*at)->parked_next;
+    *at = w->parked_next;
+    p->parked_count--;
+    w->parked = false;
+}
+
+/* When to look again although nobody woke us (see the top of the file). */
+static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns)
+{
+    struct hr_pipeline *p = w->pipeline;
+    if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0)
+        return now_ns + PARK_MIN_NS;
+    hr__mutex_lock(&p->sink.lock);
+    bool ready = p->sink.count > 0;
+    hr__mutex_unlock(&p->sink.lock);
+    /* pairs with the pop in consumer.c: credit is given before the count goes down */
+    ready = ready || atomic_load_explicit(&p->sink.credit, memory_order_acquire) > 0;
+    return ready ? now_ns + w->park_limit_ns : HR_FOREVER;
+}
+
+static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    int64_t until_ns = park_until_locked(w, now_ns);
+    w->parked = true;
+    w->parked_next = p->parked;
+    p->parked = w;
+    p->parked_count++;
+    hr__engine_unlock(p, after);
+    int result = hr__park(&w->parker, until_ns);
+    hr__mutex_lock(&p->lock);
+    if (w->parked)
+        unlist_parked_locked(p, w);
+    if (result != ETIMEDOUT)
+        w->park_limit_ns = PARK_MIN_NS;
+    else if (w->park_limit_ns < PARK_MAX_NS)
+        w->park_limit_ns *= 2;
+    return HR_SYS(now_ns)();
+}
+
+/* ---- the loop ---- */
+
+static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
+                                struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_fork *fork = find_fork_locked(p);
+    if (fork)
+        return help_locked(w, fork, now_ns, after);
+    int native = hr__sched_peek(p->sched, HR_LANES_NATIVE);
+    int foreign = -1;
+    if (hr__session_allowed_locked(p, now_ns))
+        foreign = hr__sched_peek(p->sched, hr__session_lanes_locked(p));
+    if (foreign > native) {
+        w->park_limit_ns = PARK_MIN_NS;
+        return hr__session_run_locked(w, now_ns, after);
+    }
+    if (native >= 0 && hr__sched_claim(p->sched, HR_LANES_NATIVE, now_ns, &w->claims[0])) {
+        w->park_limit_ns = PARK_MIN_NS;
+        if (native == 1)
+            hr__source_taken_locked(p, &w->claims[0], now_ns);
+        return hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
+    }
+    hr__engine_wake_helper_locked(p, after);
+    return park_locked(w, now_ns, after);
+}
+
+/* The last thing a thread of a pipeline does. */
+void hr__worker_leave(struct hr_worker *w)
+{
+    struct hr_pipeline *p = w->pipeline;
+    hr__scratch_fini(&w->scratch);
+    if (w->foreign_thread)
+        p->runtime->thread_free(w->foreign_thread);
+    w->foreign_thread = NULL;
+    hr__mutex_lock(&p->lock);
+    if (--p->alive == 0)
+        for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
+            hr__unpark(&waiter->parker);
+    hr__mutex_unlock(&p->lock);
+    hr__pipeline_unref(p);
+}
+
+void *hr__worker_main(void *arg)
+{
+    struct hr_worker *w = arg;
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_after after = {0};
+    char name[16];
+    (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
+    pthread_setname_np(pthread_self(), name);
+    self_worker = w;
+    w->park_limit_ns = PARK_MIN_NS;
+    hr__mutex_lock(&p->lock);
+    int64_t now_ns = HR_SYS(now_ns)();
+    for (;;) {
+        hr__engine_pump_locked(p, true, now_ns, &after);
+        if (p->ended)
+            break;
+        now_ns = work_once_locked(w, now_ns, &after);
+    }
+    hr__engine_unlock(p, &after);
+    hr__worker_leave(w);
+    return NULL;
+}
