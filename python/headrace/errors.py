@@ -1,11 +1,11 @@
 """What can go wrong, as exceptions and as data.
 
 Wrong arguments raise `ValueError` or `TypeError`, refused file operations `OSError`
-(by errno: `FileNotFoundError` and so on), lack of memory `MemoryError`. The classes here
-are for what is left: trouble with the data itself.
+(by errno: `FileNotFoundError` and so on), lack of memory `MemoryError`. The classes
+here are for what is left: trouble with the data itself.
 """
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 __all__ = [
     "DeadlineError",
@@ -37,7 +37,8 @@ class DeadlineError(HeadraceError, TimeoutError):
     """A task took longer than it was allowed."""
 
 
-class SlotFailure(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SlotFailure:
     """A slot of a batch that could not be loaded.
 
     Attributes:

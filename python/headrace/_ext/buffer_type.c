@@ -5,7 +5,8 @@
  * own to the array (DLPack). So objects, consumers and pipelines may go in any order.
  *
  * It takes no part in garbage collection, for it cannot be in a cycle: it refers to its
- * type, which is immutable, and to `failures`, a tuple of (int, str, str) made here. */
+ * type, which is immutable, and to `failures`, a tuple of frozen SlotFailure made here,
+ * which hold ints and strings. */
 #include "ext.h"
 
 #include <stddef.h>
@@ -276,7 +277,20 @@ PyDoc_STRVAR(
 PyDoc_STRVAR(doc_dlpack_device, "__dlpack_device__($self, /)\n--\n\n"
                                 "(1, 0): the CPU, as DLPack numbers devices.");
 
+#if PY_VERSION_HEX < 0x030C0000
+/* Later versions make it from the slot. */
+static PyObject *buffer_buffer(PyObject *self, PyObject *flags)
+{
+    (void)flags;
+    return PyMemoryView_FromObject(self);
+}
+#endif
+
 static PyMethodDef buffer_methods[] = {
+#if PY_VERSION_HEX < 0x030C0000
+    {"__buffer__", buffer_buffer, METH_O,
+     "__buffer__($self, flags, /)\n--\n\nA memoryview of the buffer."},
+#endif
     {"__dlpack__", (PyCFunction)(void (*)(void))hrpy_dlpack_export,
      METH_FASTCALL | METH_KEYWORDS, doc_dlpack},
     {"__dlpack_device__", buffer_dlpack_device, METH_NOARGS, doc_dlpack_device},

@@ -318,7 +318,18 @@ static PyObject *read_file_op(PyObject *module, PyObject *ignored)
     return hrpy_op_new(state, &op, HRPY_WANT_SOURCE);
 }
 
-/* ---- the pool ---- */
+/* ---- buffers ---- */
+
+static PyObject *as_buffer(PyObject *module, PyObject *obj)
+{
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value array = HR_VALUE_EMPTY;
+
+    hrpy_drain_decrefs();
+    if (hrpy_import(state, obj, HRPY_WANT_ARRAY, &array))
+        return NULL;
+    return hrpy_export(state, &array);
+}
 
 static PyObject *pool_stats(PyObject *module, PyObject *ignored)
 {
@@ -384,6 +395,9 @@ PyMethodDef hrpy_io_methods[] = {
      "read_file_op($module, /)\n--\n\nheadrace.io.read_file as an operation."},
     {"convert_frames", hrpy_convert_frames, METH_O,
      "convert_frames($module, frames, /)\n--\n\nSee headrace.io.convert_frames."},
+    {"as_buffer", as_buffer, METH_O,
+     "as_buffer($module, obj, /)\n--\n\n"
+     "A CPUBuffer that shares an array's memory and keeps it alive."},
     {"pool_stats", pool_stats, METH_NOARGS,
      "pool_stats($module, /)\n--\n\n"
      "What the buffer pool holds: live_bytes, cached_bytes, live_count, mapped_total."},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace import _ext
@@ -9,8 +10,7 @@ from headrace import _ext
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy
-    import numpy.typing
+    import numpy.typing as npt
 
     from headrace.io._ops import ArrayLike
 
@@ -36,7 +36,7 @@ def convert_frames(frames: Sequence[ArrayLike]) -> _ext.CPUBuffer:
     return _ext.convert_frames(frames)
 
 
-def to_numpy(buffer: ArrayLike) -> numpy.typing.NDArray[Any]:
+def to_numpy(buffer: ArrayLike) -> npt.NDArray[Any]:
     """Show a buffer as a NumPy array that shares its memory and keeps it alive.
 
     Args:
@@ -50,7 +50,7 @@ def to_numpy(buffer: ArrayLike) -> numpy.typing.NDArray[Any]:
         TypeError: `buffer` is none of these.
         ImportError: NumPy is not installed.
     """
-    import numpy as np
+    import numpy as np  # noqa: PLC0415 (optional)
 
     if isinstance(buffer, _ext.CPUBuffer) or hasattr(buffer, "__array_interface__"):
         return np.asarray(buffer)
@@ -62,7 +62,7 @@ def to_numpy(buffer: ArrayLike) -> numpy.typing.NDArray[Any]:
 def to_torch(buffer: Any) -> Any:
     """Show a buffer as a `torch.Tensor` that shares its memory and keeps it alive.
 
-    PyTorch knows no read-only tensors: do not write to the tensor of a read-only buffer.
+    PyTorch has no read-only tensors: do not write to the tensor of a read-only buffer.
 
     Args:
         buffer: A `CPUBuffer`, or any object with ``__dlpack__``.
@@ -74,7 +74,7 @@ def to_torch(buffer: Any) -> Any:
         TypeError: `buffer` has no ``__dlpack__``.
         ImportError: PyTorch is not installed.
     """
-    import torch
+    torch = import_module("torch")  # optional, and unknown to type checkers without it
 
     if not hasattr(buffer, "__dlpack__"):
         raise TypeError(f"expected an object with __dlpack__, found {type(buffer)!r}")
