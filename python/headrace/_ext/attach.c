@@ -1,0 +1,133 @@
+/* attach.c - where the core's threads meet Python.
+ *
+ * Native items may own things that belong to Python: references to objects (labels,
+ * the bytes a source yielded) and Py_buffer views. The core releases an item in
+ * whichever thread is done with it, most often a worker that is not attached, and there
+ * neither Py_DECREF nor PyBuffer_Release may be called. Attaching for it would make
+ * native work wait for the GIL (5 ms each against a computing main thread), so the
+ * release is queued instead: {drop, ptr} under a leaf mutex. Every function of the
+ * extension that is entered attached drains the queue on its way in.
+ *
+ * The queue is one for the process, since a release knows no module. The drain takes
+ * entries out in small batches onto its own stack and calls them with the mutex
+ * dropped, for a destructor may run any Python, this file included. The mutex is held
+ * for some stores and never across Python, so that an attached thread may wait for it.
+ *
+ * Py_AddPendingCall would need no drain points, but holds 32 entries, fails when full,
+ * and runs them in the main thread only.
+ *
+ * When the queue cannot grow, the reference is leaked: memory is gone then, and a leak
+ * is the only outcome that is neither a crash nor a wait. */
+#include "ext.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define DRAIN_BATCH 32
+#define QUEUE_START 64
+
+struct pending {
+    void (*drop)(void *ptr);
+    void *ptr;
+};
+
+static struct {
+    struct hr_mutex mutex;
+    /* under mutex */
+    struct pending *items;
+    size_t count;
+    size_t capacity;
+    /* atomic: written under mutex, read without it to skip an idle queue; relaxed, for
+     * an entry that is missed now is taken by the next drain */
+    _Atomic size_t waiting;
+} queue = {.mutex = {.native = PTHREAD_MUTEX_INITIALIZER, .rank = HR_RANK_FOREIGN}};
+
+/* Does this thread hold a current thread state? */
+static bool is_attached(void)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return PyThreadState_GetUnchecked() != NULL;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return _PyThreadState_UncheckedGet() != NULL;
+#else
+    /* 3.11 answers with the state of whichever thread holds the GIL. PyGILState_Check
+     * makes this comparison too, but says "yes" to everybody once a sub-interpreter
+     * has existed. */
+    PyThreadState *mine = PyGILState_GetThisThreadState();
+
+    return mine != NULL && mine == _PyThreadState_UncheckedGet();
+#endif
+}
+
+static bool grow_locked(void)
+{
+    size_t capacity = queue.capacity ? 2 * queue.capacity : QUEUE_START;
+    struct pending *items = hr__realloc(queue.items, capacity, sizeof(*items));
+
+    if (!items)
+        return false;
+    queue.items = items;
+    queue.capacity = capacity;
+    return true;
+}
+
+static bool push(struct pending entry)
+{
+    bool room;
+
+    hr__mutex_lock(&queue.mutex);
+    room = queue.count < queue.capacity || grow_locked();
+    if (room) {
+        queue.items[queue.count++] = entry;
+        atomic_store_explicit(&queue.waiting, queue.count, memory_order_relaxed);
+    }
+    hr__mutex_unlock(&queue.mutex);
+    return room;
+}
+
+static size_t take(struct pending *batch)
+{
+    size_t n;
+
+    hr__mutex_lock(&queue.mutex);
+    n = queue.count < DRAIN_BATCH ? queue.count : DRAIN_BATCH;
+    queue.count -= n;
+    for (size_t i = 0; i < n; i++)
+        batch[i] = queue.items[queue.count + i];
+    atomic_store_explicit(&queue.waiting, queue.count, memory_order_relaxed);
+    hr__mutex_unlock(&queue.mutex);
+    return n;
+}
+
+void hrpy_defer(void (*drop)(void *ptr), void *ptr)
+{
+    if (is_attached())
+        drop(ptr);
+    else if (!push((struct pending){drop, ptr}))
+        hr__log(HR_LOG_WARNING, "no memory to queue a release; a reference is leaked");
+}
+
+static void drop_object(void *ptr)
+{
+    Py_DECREF((PyObject *)ptr);
+}
+
+void hrpy_decref(PyObject *obj)
+{
+    hrpy_defer(drop_object, obj);
+}
+
+void hrpy_drain_decrefs(void)
+{
+    struct pending batch[DRAIN_BATCH];
+
+    while (atomic_load_explicit(&queue.waiting, memory_order_relaxed) > 0) {
+        size_t n = take(batch);
+
+        for (size_t i = 0; i < n; i++)
+            batch[i].drop(batch[i].ptr);
+    }
+}
