@@ -8,8 +8,8 @@
 
 /* ---- attach.c ---- */
 
-/* Remember the interpreter that core threads will enter. Returns 0, or -1 with
- * ImportError set in a second interpreter of the process. */
+/* Remember the interpreter that core threads will enter. Returns 0, or -1 with an
+ * exception set. */
 int hrpy_attach_init(void);
 /* How the engine enters Python. */
 const struct hr_runtime *hrpy_runtime(void);
@@ -18,6 +18,8 @@ void hrpy_attach_end(void);
 bool hrpy_attach_ended(void);
 /* True in a thread that the core made. */
 bool hrpy_is_core_thread(void);
+/* True in a thread that holds a current thread state. */
+bool hrpy_is_attached(void);
 
 /* ---- shape.c: what a stage's outputs become ---- */
 
@@ -109,10 +111,12 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           const struct hr_pipeline_options *options,
                           PyObject *make_failure);
 
-/* ---- plan_type.c ---- */
-
+/* ---- type specs, one per file ---- */
 extern PyType_Spec hrpy_plan_spec;
+extern PyType_Spec hrpy_engine_spec;
 extern PyType_Spec hrpy_engine_iterator_spec;
+
+/* ---- pipeline_module.c ---- */
 
 /* Add the types and functions of pipelines to the module. Returns 0 or -1. */
 int hrpy_pipeline_exec(PyObject *module, struct hrpy_state *state);

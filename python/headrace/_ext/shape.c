@@ -22,6 +22,7 @@
 struct misfit {
     struct hr_value_class cls; /* this value's own */
     PyObject *obj;
+    _Atomic uint32_t refs; /* dropped acq_rel: the last one sees what the others did */
     char name[200];
 };
 
@@ -29,8 +30,19 @@ static void misfit_release(struct hr_value *value)
 {
     struct misfit *misfit = value->ptr;
 
+    if (atomic_fetch_sub_explicit(&misfit->refs, 1, memory_order_acq_rel) > 1)
+        return;
     hrpy_decref(misfit->obj);
     hr__free(misfit);
+}
+
+static struct hr_value misfit_share(const struct hr_value *value)
+{
+    struct misfit *misfit = value->ptr;
+
+    /* relaxed: the caller's own reference keeps it alive */
+    atomic_fetch_add_explicit(&misfit->refs, 1, memory_order_relaxed);
+    return *value;
 }
 
 PyObject *hrpy_misfit_peek(const struct hr_value *value)
@@ -56,6 +68,8 @@ static int misfit_new(PyObject *obj, struct hr_value *out)
                    Py_TYPE(obj)->tp_name, err.text);
     misfit->cls.name = misfit->name;
     misfit->cls.release = misfit_release;
+    misfit->cls.share = misfit_share;
+    atomic_init(&misfit->refs, 1);
     misfit->obj = Py_NewRef(obj);
     *out = (struct hr_value){&misfit->cls, misfit};
     return 0;
