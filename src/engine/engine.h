@@ -223,6 +223,7 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  struct hr_value *exception);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
 void hr__pipeline_unref(struct hr_pipeline *p);
+enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_error *err);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -243,6 +244,8 @@ uint32_t hr__session_lanes_locked(const struct hr_pipeline *p);
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after);
+/* No lock: release what an unwanted task keeps. */
+void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
 /* Attach; *now_ns is the time after it. False: the runtime is ending. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 

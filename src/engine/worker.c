@@ -18,6 +18,7 @@
  * left to the threads that are awake. Therefore workers park with a limit while items are
  * ready: 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than
  * that, and an idle pipeline costs about 0.1 % of a core. */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -294,6 +295,13 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     if (claim->first)
         *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
     struct hr_item *item = state->item;
+    if (claim->closing) {
+        int64_t closed_ns = HR_SYS(now_ns)();
+        hr__worker_lock(w);
+        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, closed_ns, after);
+        hr__engine_let_go(after, item);
+        return closed_ns;
+    }
     struct hr_error err = {0};
     struct hr_value none = HR_VALUE_EMPTY;
     bool is_list = item->value.cls == &hr_list_class;
@@ -341,15 +349,14 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     struct hr_value none = HR_VALUE_EMPTY;
     call->out_count = 0;
     call->error = (struct hr_error){0};
-    enum hr_status status = HR_OK;
+    enum hr_status status = claim->closing ? HR_END : HR_OK;
     int64_t end_ns = now_ns;
-    while (call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
         end_ns = HR_SYS(now_ns)();
-        if (status != HR_OK)
-            break;
-        call->out_count++;
+        if (status == HR_OK)
+            call->out_count++;
     }
     call->outcome = status == HR_OK    ? HR_TASK_MORE
                     : status == HR_END ? HR_TASK_DONE
