@@ -60,7 +60,7 @@ PyObject *hrpy_misfit_peek(const struct hr_value *value);
 /* Take the exception that is set; never NULL. */
 PyObject *hrpy_raised_take(void);
 /* Describe exc in *err: "ValueError: too small". Never fails. */
-void hrpy_raised_describe(PyObject *exc, struct hr_error *err);
+void hrpy_raised_describe(PyObject *exc, const char *origin, struct hr_error *err);
 /* Drop the local variables of the frames that exc's tracebacks hold. */
 void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
@@ -87,10 +87,11 @@ enum hrpy_op_kind {
 
 struct hrpy_python_op;
 
-/* callable: the iterable of a source; None for HRPY_ITERATE. spec: see hrpy_shape_init.
- * NULL with an exception set. */
-struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
-                                          PyObject *callable, PyObject *spec);
+/* type: any of the module's. name: the stage's. callable: the iterable of a source; None
+ * for HRPY_ITERATE. spec: see hrpy_shape_init. NULL with an exception set. */
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
+                                          enum hrpy_op_kind kind, PyObject *callable,
+                                          PyObject *spec);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
 void hrpy_python_op_unref(struct hrpy_python_op **op);
 /* The engine's view of it; holds a reference. */
@@ -105,11 +106,12 @@ PyObject **hrpy_interrupt_slot(PyObject **slot);
 
 /* ---- engine_type.c ---- */
 
-/* Run *plan. Takes *plan, and ops[count] (references), on success. */
+/* Run *plan. Takes *plan, and *ops[count] with its references, on success. The
+ * callables make the exceptions that end a run; see headrace.pipeline._failures. */
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *make_failure);
+                          PyObject *note_stage, PyObject *too_many_failures);
 
 /* ---- type specs, one per file ---- */
 extern PyType_Spec hrpy_plan_spec;

@@ -9,7 +9,32 @@ static PyObject *end_runtime(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+/* Moves its item on, whatever it is: the one op that takes what it is only lent. */
+static enum hr_status noop_run(void *op, struct hr_ctx *ctx, const struct hr_value *in,
+                               struct hr_value *out, struct hr_error *err)
+{
+    (void)op;
+    (void)ctx;
+    (void)err;
+    *out = *in;
+    *(struct hr_value *)(uintptr_t)in = HR_VALUE_EMPTY;
+    return HR_OK;
+}
+
+static const struct hr_op_class noop_class = {.name = "noop", .run = noop_run};
+
+static PyObject *noop_op(PyObject *module, PyObject *unused)
+{
+    struct hr_op op = {&noop_class, NULL};
+
+    (void)unused;
+    return hrpy_op_new(hrpy_state_of_module(module), &op, HRPY_WANT_OBJECT);
+}
+
 static PyMethodDef functions[] = {
+    {"noop_op", noop_op, METH_NOARGS,
+     "noop_op()\n--\n\n"
+     "A native op that hands its items on as they are: what a native stage costs."},
     {"end_runtime", end_runtime, METH_NOARGS,
      "end_runtime()\n--\n\n"
      "The interpreter is ending: no thread of the core enters it any more."},

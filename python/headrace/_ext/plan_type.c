@@ -153,14 +153,14 @@ static int keep_op(struct plan *self, struct hrpy_python_op **op)
 }
 
 /* A Python op on its way into the plan; kept by it and ready for the engine. */
-static int new_foreign(struct plan *self, enum hrpy_op_kind kind, PyObject *callable,
-                       PyObject *spec, struct hr_foreign *out)
+static int new_foreign(struct plan *self, const char *name, enum hrpy_op_kind kind,
+                       PyObject *callable, PyObject *spec, struct hr_foreign *out)
 {
     struct hrpy_python_op *op = NULL;
 
     if (check_open(self))
         return -1;
-    op = hrpy_python_op_new(Py_TYPE((PyObject *)self), kind, callable, spec);
+    op = hrpy_python_op_new(Py_TYPE((PyObject *)self), name, kind, callable, spec);
     if (!op)
         return -1;
     struct hr_foreign foreign = hrpy_python_op_foreign(op);
@@ -189,7 +189,7 @@ static PyObject *plan_source(PyObject *obj, PyObject *args)
     const char *name;
 
     if (!PyArg_ParseTuple(args, "OsO:source", &iterable, &name, &spec) ||
-        new_foreign(self, HRPY_SOURCE, iterable, spec, &foreign))
+        new_foreign(self, name, HRPY_SOURCE, iterable, spec, &foreign))
         return NULL;
     enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
     return drop_refused(obj, status, &foreign, &err);
@@ -240,7 +240,7 @@ static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
                           &pipe.concurrency, &pipe.input_order, &pipe.key, &pipe.limit,
                           &pipe.spec) ||
         kind_of(pipe.kind, &kind) || parse_options(&pipe, &options) ||
-        new_foreign(self, kind, pipe.op, pipe.spec, &foreign))
+        new_foreign(self, pipe.name, kind, pipe.op, pipe.spec, &foreign))
         return NULL;
     enum hr_status status = hr__plan_foreign_pipe(
         self->plan, &foreign, kind != HRPY_FUNCTION, &options, &err);
@@ -287,13 +287,15 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
 {
     struct plan *self = (struct plan *)obj;
     struct hr_pipeline_options options = {0};
-    PyObject *make_failure;
+    PyObject *note_stage, *too_many_failures;
 
     if (check_open(self) ||
-        !PyArg_ParseTuple(args, "IO:build", &options.num_threads, &make_failure))
+        !PyArg_ParseTuple(args, "IOO:build", &options.num_threads, &note_stage,
+                          &too_many_failures))
         return NULL;
-    PyObject *engine = hrpy_engine_new(state_of(obj), &self->plan, &self->ops,
-                                       self->op_count, &options, make_failure);
+    PyObject *engine =
+        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count, &options,
+                        note_stage, too_many_failures);
     if (engine)
         self->op_count = 0;
     return engine;
@@ -377,7 +379,7 @@ static PyMethodDef plan_methods[] = {
     {"sink", plan_sink, METH_VARARGS,
      "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
     {"build", plan_build, METH_VARARGS,
-     "build($self, num_threads, make_failure, /)\n--\n\n"
+     "build($self, num_threads, note_stage, too_many_failures, /)\n--\n\n"
      "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
     {NULL, NULL, 0, NULL},
 };

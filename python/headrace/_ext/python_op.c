@@ -16,6 +16,7 @@
 #include "foreign.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
@@ -26,6 +27,7 @@ struct hrpy_python_op {
     PyObject *type; /* keeps the module alive, and so `state` */
     PyObject *callable;
     enum hrpy_op_kind kind;
+    char name[sizeof(((struct hr_error *)0)->origin)]; /* the stage's, cut */
     struct hrpy_shape shape;
 
     PyObject *iterator; /* source: owned by the thread that set `pulling` */
@@ -59,7 +61,7 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
 
     call->outcome = HR_TASK_FAILED;
     call->fatal = is_fatal(exc);
-    hrpy_raised_describe(exc, &call->error);
+    hrpy_raised_describe(exc, op->name, &call->error);
     if (op->kind != HRPY_SOURCE && !call->fatal)
         hrpy_raised_forget_locals(exc);
     if (interrupt_slot && !*interrupt_slot &&
@@ -226,8 +228,9 @@ static const struct hr_foreign_class python_class = {
 
 /* ---- life ---- */
 
-struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
-                                          PyObject *callable, PyObject *spec)
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
+                                          enum hrpy_op_kind kind, PyObject *callable,
+                                          PyObject *spec)
 {
     struct hrpy_python_op *op = hr__calloc(1, sizeof(*op));
 
@@ -241,6 +244,7 @@ struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind 
     op->type = Py_NewRef((PyObject *)type);
     op->callable = Py_NewRef(callable);
     op->kind = kind;
+    (void)snprintf(op->name, sizeof(op->name), "%s", name);
     if (hrpy_shape_init(&op->shape, spec))
         hrpy_python_op_unref(&op);
     return op;
