@@ -7,7 +7,7 @@
  *
  * A foreign buffer stays exported while its value lives: a bytearray cannot be resized
  * meanwhile, which is what makes it safe to read it without the GIL. */
-#include "ext.h"
+#include "foreign.h"
 
 #include <string.h>
 
@@ -20,10 +20,19 @@ static void object_release(struct hr_value *value)
     hrpy_decref(value->ptr);
 }
 
-/* Not shared: a second reference could only be taken by an attached thread. */
+/* A second reference can only be taken by an attached thread: the engine shares values
+ * of a host language nowhere else (records of an expand stage's outputs). */
+static struct hr_value object_share(const struct hr_value *value)
+{
+    if (!hrpy_is_attached())
+        return HR_VALUE_EMPTY;
+    return hrpy_value_of_object(value->ptr);
+}
+
 const struct hr_value_class hrpy_object_class = {
     .name = "object",
     .release = object_release,
+    .share = object_share,
 };
 
 struct hr_value hrpy_value_of_object(PyObject *obj)
@@ -478,6 +487,8 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
         return export_list(state, value);
     if (value->cls == &hr_record_class)
         return export_record(state, value);
+    if (hrpy_misfit_peek(value))
+        return Py_NewRef(hrpy_misfit_peek(value));
     PyErr_Format(PyExc_SystemError, "a value of kind '%s' has no Python form",
                  hr_value_kind(value));
     return NULL;

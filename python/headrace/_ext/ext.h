@@ -14,6 +14,9 @@ struct hrpy_state {
     PyTypeObject *buffer_type;   /* headrace.io.CPUBuffer */
     PyTypeObject *op_type;       /* headrace._ext.Op: a bound native op */
     PyTypeObject *pipeline_type; /* headrace._ext.Engine */
+    PyTypeObject *plan_type;     /* headrace._ext.Plan */
+    PyTypeObject *iterator_type; /* headrace._ext.EngineIterator */
+    PyObject *logger;            /* of headrace.pipeline */
     PyObject *format_error;      /* headrace.errors.*, see errors.c */
     PyObject *unsupported_error;
     PyObject *limit_error;
@@ -158,7 +161,6 @@ PyObject *hrpy_convert_frames(PyObject *module, PyObject *frames);
 /* ---- type specs and function tables, one per file ---- */
 extern PyType_Spec hrpy_buffer_spec;
 extern PyType_Spec hrpy_op_spec;
-extern PyType_Spec hrpy_engine_spec;
 extern PyMethodDef hrpy_io_methods[]; /* io_module.c: load_image, resize, ... */
 
 #endif

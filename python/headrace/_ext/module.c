@@ -4,7 +4,7 @@
  * heap types in the module's state. The GIL is not needed: objects are const after
  * creation. One interpreter only: engines keep worker threads, whose thread states
  * belong to the interpreter that the module was loaded in. */
-#include "ext.h"
+#include "foreign.h"
 
 struct hrpy_state *hrpy_state_of_module(PyObject *module)
 {
@@ -51,7 +51,9 @@ static int module_exec(PyObject *module)
     state->op_type = add_type(module, &hrpy_op_spec);
     if (!state->op_type)
         return -1;
-    return PyModule_AddFunctions(module, hrpy_io_methods);
+    if (PyModule_AddFunctions(module, hrpy_io_methods))
+        return -1;
+    return hrpy_pipeline_exec(module, state);
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -60,6 +62,10 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 
     Py_VISIT(state->buffer_type);
     Py_VISIT(state->op_type);
+    Py_VISIT(state->pipeline_type);
+    Py_VISIT(state->plan_type);
+    Py_VISIT(state->iterator_type);
+    Py_VISIT(state->logger);
     Py_VISIT(state->headrace_error);
     Py_VISIT(state->format_error);
     Py_VISIT(state->unsupported_error);
@@ -75,6 +81,10 @@ static int module_clear(PyObject *module)
 
     Py_CLEAR(state->buffer_type);
     Py_CLEAR(state->op_type);
+    Py_CLEAR(state->pipeline_type);
+    Py_CLEAR(state->plan_type);
+    Py_CLEAR(state->iterator_type);
+    Py_CLEAR(state->logger);
     Py_CLEAR(state->headrace_error);
     Py_CLEAR(state->format_error);
     Py_CLEAR(state->unsupported_error);
