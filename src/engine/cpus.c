@@ -1,4 +1,5 @@
 /* cpus.c - how many threads a pipeline gets when nobody says. */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

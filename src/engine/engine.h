@@ -188,9 +188,12 @@ struct hr_pipeline {
 /* ---- engine.c: what happens under the lock ---- */
 
 /* After any scheduler event: move items to the sink, collect what was let go, notice the
- * end. wake_consumers false: they are woken by a later pump. */
-void hr__engine_pump_locked(struct hr_pipeline *p, bool wake_consumers, int64_t now_ns,
-                            struct hr_after *after);
+ * end. Wakes nobody: the three functions below do, when the caller knows what it does
+ * next. */
+void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after);
+/* Wake consumers for what is ready. its_stage: as below. */
+void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
+                                      int64_t now_ns, struct hr_after *after);
 /* Wake a worker for work that the caller leaves undone. its_stage: of the task that it
  * runs next, -1 if it runs none. */
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
@@ -223,6 +226,7 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  struct hr_value *exception);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
 void hr__pipeline_unref(struct hr_pipeline *p);
+enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_error *err);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -243,6 +247,8 @@ uint32_t hr__session_lanes_locked(const struct hr_pipeline *p);
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after);
+/* No lock: release what an unwanted task keeps. */
+void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
 /* Attach; *now_ns is the time after it. False: the runtime is ending. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 

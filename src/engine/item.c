@@ -17,7 +17,7 @@ void hr__items_fini(struct hr_items *items)
         items->chunks = chunk->next;
         hr__free(chunk);
     }
-    items->free = NULL;
+    items->unused = NULL;
 }
 
 static bool grow(struct hr_items *items)
@@ -28,8 +28,8 @@ static bool grow(struct hr_items *items)
     chunk->next = items->chunks;
     items->chunks = chunk;
     for (int i = 0; i < CHUNK_ITEMS; i++) {
-        chunk->items[i].next = items->free;
-        items->free = &chunk->items[i];
+        chunk->items[i].next = items->unused;
+        items->unused = &chunk->items[i];
     }
     return true;
 }
@@ -37,7 +37,7 @@ static bool grow(struct hr_items *items)
 bool hr__items_reserve(struct hr_items *items, size_t count)
 {
     size_t have = 0;
-    for (struct hr_item *item = items->free; item && have < count; item = item->next)
+    for (struct hr_item *item = items->unused; item && have < count; item = item->next)
         have++;
     while (have < count) {
         if (!grow(items))
@@ -49,10 +49,10 @@ bool hr__items_reserve(struct hr_items *items, size_t count)
 
 struct hr_item *hr__items_get(struct hr_items *items)
 {
-    if (!items->free && !grow(items))
+    if (!items->unused && !grow(items))
         return NULL;
-    struct hr_item *item = items->free;
-    items->free = item->next;
+    struct hr_item *item = items->unused;
+    items->unused = item->next;
     item->next = NULL;
     item->index = -1;
     items->live++;
@@ -63,8 +63,8 @@ void hr__items_put(struct hr_items *items, struct hr_item *item)
 {
     item->value = HR_VALUE_EMPTY;
     item->label = HR_VALUE_EMPTY;
-    item->next = items->free;
-    items->free = item;
+    item->next = items->unused;
+    items->unused = item;
     items->live--;
 }
 

@@ -12,10 +12,10 @@ struct hr_item {
     struct hr_item *next;  /* in a free list or a list of released items */
 };
 
-/* All items of a pipeline: chunks, and those of them that are free. Guarded by the
+/* All items of a pipeline: chunks, and those of them in no use. Guarded by the
  * pipeline's lock. */
 struct hr_items {
-    struct hr_item *free;
+    struct hr_item *unused;
     struct hr_item_chunk *chunks;
     size_t live;
 };

@@ -2,6 +2,7 @@
  *
  * A sorted list: a pipeline has a handful of timers, and a list is shorter than a heap.
  * The lock is a leaf: timers run without it. */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/loop.h"
 
 #include <errno.h>

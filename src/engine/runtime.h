@@ -32,7 +32,7 @@ struct hr_foreign_class {
      * untouched, once the time is past (at least one call is made). Returns how many
      * were made. */
     size_t (*run)(void *state, struct hr_call *calls, size_t count, int64_t until_ns);
-    /* Attached or not: drop a task's iterator. */
+    /* Attached or not, no lock held: drop a task's iterator. */
     void (*drop_iterator)(void *state, void *iterator);
     void (*free_state)(void *state);
 };
@@ -84,6 +84,9 @@ void hr__pipeline_refill(struct hr_pipeline *pipeline);
 /* The exception value of the pipeline's failure or of the i-th failed item, shared;
  * the empty value when there is none. */
 struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, int64_t i);
+
+/* The failure that ended the run, if there is one. */
+bool hr__pipeline_final_failure(struct hr_pipeline *pipeline, struct hr_failure *out);
 
 /* Request the end without waiting. */
 void hr__pipeline_cancel(struct hr_pipeline *pipeline);

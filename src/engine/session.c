@@ -40,8 +40,10 @@ uint32_t hr__session_lanes_locked(const struct hr_pipeline *p)
 
 bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns)
 {
-    if (!p->has_foreign_stage || p->runtime_dead)
+    if (!p->has_foreign_stage)
         return false;
+    if (p->runtime_dead)
+        return p->cancelled; /* what is left to be closed needs no runtime */
     /* pairs with hr__pipeline_want */
     if (atomic_load_explicit(&p->consumer_wants, memory_order_acquire) &&
         !p->runtime->parallel)
@@ -89,16 +91,10 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
-    if (stage->body == HR_BODY_FOREIGN_SOURCE) {
+    if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
         prepare_call(call, NULL, &state->iterator, claim->grant);
         return true;
     }
-    if (!claim->first) {
-        prepare_call(call, NULL, &state->iterator, claim->grant);
-        return true;
-    }
-    if (state->item)
-        hr__engine_let_go(after, state->item); /* of a task that was cut off */
     *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
     struct hr_error err = {0};
     struct hr_value none = HR_VALUE_EMPTY;
@@ -170,6 +166,15 @@ static bool wrap_in_records(struct hr_stage *stage, struct hr_item *item,
         call->out[o] = record;
     }
     return true;
+}
+
+/* No lock: the run does not want this task any more. */
+void hr__foreign_close(struct hr_stage *stage, struct hr_call *call)
+{
+    if (*call->iterator)
+        stage->foreign.cls->drop_iterator(stage->foreign.state, *call->iterator);
+    *call->iterator = NULL;
+    call->outcome = HR_TASK_DONE;
 }
 
 /* Attached, no lock: run the calls; what has to be done with their values is done here. */
@@ -323,7 +328,8 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);
         int64_t waited_ns = 0;
-        if (!w->attached) {
+        bool closing = w->claims[0].closing;
+        if (!w->attached && !closing) {
             if (!hr__session_enter(w, now_ns)) {
                 *now_ns = give_up(w, n, after);
                 return false;
@@ -332,14 +338,18 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
             *slice_end_ns = *now_ns + SLICE_NS;
         }
         int64_t begin_ns = *now_ns;
-        uint32_t made = run_calls(w, n, *slice_end_ns);
+        uint32_t made = 1;
+        if (closing)
+            hr__foreign_close(stage, &w->calls[0]);
+        else
+            made = run_calls(w, n, *slice_end_ns);
         settle_outputs(w, made);
         *now_ns = HR_SYS(now_ns)();
         hr__worker_lock(w);
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
         finish_calls_locked(w, made, *now_ns - begin_ns, *now_ns, after);
-        hr__engine_pump_locked(p, false, *now_ns, after);
+        hr__engine_pump_locked(p, *now_ns, after);
         n -= made;
         bool spare = false;
         for (uint32_t i = 0; i < made; i++)
@@ -368,7 +378,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
             now_ns = hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
-            hr__engine_pump_locked(p, false, now_ns, after);
+            hr__engine_pump_locked(p, now_ns, after);
         } else if (!run_batch_locked(w, n, &now_ns, &slice_end_ns, after)) {
             break;
         }
@@ -377,6 +387,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
     p->foreign_active--;
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);

@@ -15,6 +15,7 @@
  * (20 ms steps): the worker that pulls for itself waits 4 to 15 ms per item, with these
  * rules nothing waits. The consumer alone would not do: it stands still while it waits
  * for a batch larger than the read-ahead. */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
 #include "base/sys.h"
@@ -40,8 +41,10 @@ static uint32_t filled_locked(const struct hr_pipeline *p)
 
 bool hr__source_helper_due_locked(const struct hr_pipeline *p)
 {
-    if (p->runtime_dead || hr__sched_peek(p->sched, HR_LANES_SOURCE) < 0)
+    if (hr__sched_peek(p->sched, HR_LANES_SOURCE) < 0)
         return false;
+    if (p->cancelled || hr__sched_failed_stage(p->sched) >= 0)
+        return true; /* to be closed, by the helper alone */
     if (!hr__source_is_fast_locked(p))
         return true;
     return !p->has_foreign_stage && filled_locked(p) <= p->read_ahead / 4;
@@ -120,6 +123,13 @@ static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     int64_t asked_ns = *now_ns;
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     hr__engine_unlock(p, after);
+    prepare_source_call(p, claim, call);
+    if (claim->closing) {
+        hr__foreign_close(stage, call);
+        hr__mutex_lock(&p->lock);
+        hr__source_finish_locked(p, claim, call, 0, asked_ns, after);
+        return true;
+    }
     if (!hr__session_enter(w, now_ns)) {
         hr__mutex_lock(&p->lock);
         p->runtime_dead = true;
@@ -128,7 +138,6 @@ static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
         return false;
     }
     int64_t begin_ns = *now_ns;
-    prepare_source_call(p, claim, call);
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
                                   begin_ns + HELPER_SLICE_NS);
     *now_ns = HR_SYS(now_ns)();
@@ -151,7 +160,8 @@ void *hr__source_helper_main(void *arg)
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
-        hr__engine_pump_locked(p, true, now_ns, &after);
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
         if (p->ended)
             break;
         hr__engine_wake_workers_locked(p, -1, now_ns, &after);
@@ -185,7 +195,8 @@ void hr__pipeline_refill(struct hr_pipeline *p)
     if (p->source_helper < 0 || !hr__mutex_try_lock(&p->lock))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
-    bool pull = !p->ended && !p->runtime_dead && hr__source_is_fast_locked(p) &&
+    bool pull = !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
+                hr__source_is_fast_locked(p) &&
                 filled_locked(p) <= p->read_ahead / 2 &&
                 hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
     hr__engine_unlock(p, &after);

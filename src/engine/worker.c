@@ -18,6 +18,7 @@
  * left to the threads that are awake. Therefore workers park with a limit while items are
  * ready: 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than
  * that, and an idle pipeline costs about 0.1 % of a core. */
+#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -82,6 +83,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)
         hr__engine_wake_one_locked(p, after); /* slots for one more */
     hr__engine_unlock(p, after);
@@ -294,6 +296,13 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     if (claim->first)
         *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
     struct hr_item *item = state->item;
+    if (claim->closing) {
+        int64_t closed_ns = HR_SYS(now_ns)();
+        hr__worker_lock(w);
+        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, closed_ns, after);
+        hr__engine_let_go(after, item);
+        return closed_ns;
+    }
     struct hr_error err = {0};
     struct hr_value none = HR_VALUE_EMPTY;
     bool is_list = item->value.cls == &hr_list_class;
@@ -341,15 +350,14 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     struct hr_value none = HR_VALUE_EMPTY;
     call->out_count = 0;
     call->error = (struct hr_error){0};
-    enum hr_status status = HR_OK;
+    enum hr_status status = claim->closing ? HR_END : HR_OK;
     int64_t end_ns = now_ns;
-    while (call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
         end_ns = HR_SYS(now_ns)();
-        if (status != HR_OK)
-            break;
-        call->out_count++;
+        if (status == HR_OK)
+            call->out_count++;
     }
     call->outcome = status == HR_OK    ? HR_TASK_MORE
                     : status == HR_END ? HR_TASK_DONE
@@ -370,6 +378,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_wake_helper_locked(p, after);
+    if (!w->attached) /* else at the end of the session */
+        hr__engine_wake_consumers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_unlock(p, after);
     int64_t end_ns = now_ns;
     switch (stage->body) {
@@ -462,6 +472,7 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
         return hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
     }
     hr__engine_wake_helper_locked(p, after);
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     return park_locked(w, now_ns, after);
 }
 
@@ -494,11 +505,12 @@ void *hr__worker_main(void *arg)
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
-        hr__engine_pump_locked(p, true, now_ns, &after);
+        hr__engine_pump_locked(p, now_ns, &after);
         if (p->ended)
             break;
         now_ns = work_once_locked(w, now_ns, &after);
     }
+    hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
     hr__engine_unlock(p, &after);
     hr__worker_leave(w);
     return NULL;

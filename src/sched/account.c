@@ -49,3 +49,8 @@ void hr__sched_edge_fill(const struct hr_sched *sched, uint32_t index,
         .reserved = edge->reserved,
     };
 }
+
+uint32_t hr__sched_task_count(const struct hr_sched *sched)
+{
+    return sched->task_count;
+}

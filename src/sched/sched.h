@@ -94,6 +94,9 @@ HR_MUST_USE enum hr_status hr__sched_new(const struct hr_sched_plan *plan,
 /* The caller has drained all handles before (hr__sched_cancel, then _take_released). */
 void hr__sched_free(struct hr_sched **sched);
 
+/* Task numbers are below this. */
+uint32_t hr__sched_task_count(const struct hr_sched *sched);
+
 /* ---- tasks ---- */
 
 struct hr_claim {

@@ -1,4 +1,5 @@
-/* ext.h - what the files of the extension share. Python.h is seen only in this folder. */
+/* ext.h - what the files of the extension share. Python.h is seen only in this folder.
+ */
 #ifndef HRPY_EXT_H
 #define HRPY_EXT_H
 
@@ -13,18 +14,43 @@ struct hrpy_state {
     PyTypeObject *buffer_type;   /* headrace.io.CPUBuffer */
     PyTypeObject *op_type;       /* headrace._ext.Op: a bound native op */
     PyTypeObject *pipeline_type; /* headrace._ext.Engine */
+    PyTypeObject *plan_type;     /* headrace._ext.Plan */
+    PyTypeObject *iterator_type; /* headrace._ext.EngineIterator */
+    PyObject *logger;            /* of headrace.pipeline */
     PyObject *format_error;      /* headrace.errors.*, see errors.c */
     PyObject *unsupported_error;
     PyObject *limit_error;
     PyObject *deadline_error;
     PyObject *headrace_error;
+    PyObject *slot_failure;         /* headrace.errors.SlotFailure */
     struct hrpy_ctx_pool *ctx_pool; /* contexts for calls outside a pipeline */
 };
 
 struct hrpy_state *hrpy_state_of_module(PyObject *module);
 struct hrpy_state *hrpy_state_of_type(PyTypeObject *type);
 
+/* ---- args.c: arguments of METH_FASTCALL | METH_KEYWORDS functions ---- */
+
+struct hrpy_params {
+    const char *function;     /* for messages */
+    const char *const *names; /* all of them, in order */
+    int count;
+    int required;   /* the first `required` must be given */
+    int positional; /* the first `positional` may be given by position */
+};
+
+/* Sort a call's arguments into out[params->count], borrowed; NULL where not given.
+ * Returns 0, or -1 with a TypeError set. */
+int hrpy_parse(const struct hrpy_params *params, PyObject *const *args,
+               Py_ssize_t nargs, PyObject *kwnames, PyObject **out);
+
 /* ---- errors.c ---- */
+
+/* Take the classes of headrace.errors into the state. Returns 0, or -1 with an
+ * exception set. */
+int hrpy_errors_init(struct hrpy_state *state);
+/* What an error says, a new str. */
+PyObject *hrpy_error_text(const struct hr_error *err);
 
 /* Raise what err says: OSError (and its subclass by errno) for HR_ERR_IO, MemoryError,
  * ValueError for HR_ERR_ARG, TypeError for HR_ERR_TYPE, TimeoutError for HR_TIMEOUT,
@@ -40,7 +66,7 @@ PyObject *hrpy_exception_of(struct hrpy_state *state, const struct hr_error *err
  * by whichever thread is attached next. */
 extern const struct hr_value_class hrpy_object_class;
 
-/* Wrap a new reference. */
+/* Wrap a new reference; the caller keeps its own. Attached. */
 struct hr_value hrpy_value_of_object(PyObject *obj);
 
 /* What the next native consumer of a value needs. */
@@ -53,16 +79,36 @@ enum hrpy_want {
 
 /* Object to value. str and os.PathLike become text (surrogateescape; NUL refused);
  * bytes, bytearray, memoryview become bytes (the object stays alive through the value);
- * CPUBuffer and other buffers become arrays (C-contiguous, else TypeError that says so).
- * Values that are already native (CPUBuffer) share their memory.
- * Returns 0, or -1 with an exception set that names the type found. */
+ * CPUBuffer and other buffers become arrays (C-contiguous, else TypeError that says
+ * so). Values that are already native (CPUBuffer) share their memory. Returns 0, or -1
+ * with an exception set that names the type found. */
 int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
                 struct hr_value *out);
 
 /* Value to a new reference; the value is released or moved into the object in any case.
- * text → str, bytes → memoryview, array and batch → CPUBuffer, list → list,
- * record → tuple or dict, object → the object itself, empty → None. */
+ * text → str, bytes, array and batch → CPUBuffer, list → list, record → tuple or
+ * dict, object → the object itself, empty → None. */
 PyObject *hrpy_export(struct hrpy_state *state, struct hr_value *value);
+
+/* A str as NUL-terminated file-system bytes, a new bytes object; `what` names it in
+ * messages. NULL with an exception set. */
+PyObject *hrpy_encode_path(PyObject *text, const char *what);
+
+/* ---- dtype.c ---- */
+
+struct hrpy_dtype {
+    const char *name;   /* NumPy's: "uint8" */
+    const char *format; /* the struct module's: "B" */
+    char kind;          /* of __array_interface__ typestr: 'u' */
+    uint8_t dlpack;     /* DLDataTypeCode */
+};
+
+/* Const, by enum hr_dtype. */
+extern const struct hrpy_dtype hrpy_dtypes[HR_DTYPE_COUNT];
+
+/* The dtype of elements that a Py_buffer describes; HR_DTYPE_COUNT when it is none of
+ * ours (structs, text, foreign byte order). */
+enum hr_dtype hrpy_dtype_of_format(const char *format, Py_ssize_t itemsize);
 
 /* ---- buffer_type.c ---- */
 
@@ -72,22 +118,49 @@ PyObject *hrpy_buffer_new(struct hrpy_state *state, struct hr_array **array,
 /* Borrowed array of a CPUBuffer. */
 struct hr_array *hrpy_buffer_peek(PyObject *buffer);
 
+/* ---- dlpack.c ---- */
+
+/* The body of CPUBuffer.__dlpack__, and the type of that method. */
+PyObject *hrpy_dlpack_export(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                             PyObject *kwnames);
+
 /* ---- op_type.c ---- */
+
+/* Adopts *op (empties it). */
+PyObject *hrpy_op_new(struct hrpy_state *state, struct hr_op *op, enum hrpy_want want);
 
 /* The op of a headrace._ext.Op (borrowed), and what it wants as input. */
 struct hr_op *hrpy_op_peek(PyObject *op, enum hrpy_want *want);
 
 /* ---- attach.c: the only file that attaches core threads to Python ---- */
 
-/* Drop a reference now if this thread is attached, else queue it. */
+/* Call drop(ptr) now if this thread is attached, else queue it for the next thread
+ * that is. Never waits for the GIL. Threads: any. */
+void hrpy_defer(void (*drop)(void *ptr), void *ptr);
+/* Drop a reference now if this thread is attached, else queue it. Threads: any. */
 void hrpy_decref(PyObject *obj);
-/* Attached: drop what is queued. */
+/* Attached: drop what is queued. Cheap when nothing is. */
 void hrpy_drain_decrefs(void);
+
+/* ---- ctx_pool.c: contexts for direct calls, one per call that runs ---- */
+
+/* NULL without memory. */
+struct hrpy_ctx_pool *hrpy_ctx_pool_new(void);
+void hrpy_ctx_pool_free(struct hrpy_ctx_pool **pool);
+/* Borrow a context. Threads: any. Errors: HR_ERR_NOMEM. */
+enum hr_status hrpy_ctx_acquire(struct hrpy_ctx_pool *pool, struct hr_ctx **out,
+                                struct hr_error *err);
+/* Give it back and null *ctx; NULL is accepted. */
+void hrpy_ctx_release(struct hrpy_ctx_pool *pool, struct hr_ctx **ctx);
+
+/* ---- frames.c ---- */
+
+/* The function convert_frames. */
+PyObject *hrpy_convert_frames(PyObject *module, PyObject *frames);
 
 /* ---- type specs and function tables, one per file ---- */
 extern PyType_Spec hrpy_buffer_spec;
 extern PyType_Spec hrpy_op_spec;
-extern PyType_Spec hrpy_engine_spec;
 extern PyMethodDef hrpy_io_methods[]; /* io_module.c: load_image, resize, ... */
 
 #endif

@@ -1,0 +1,503 @@
+/* convert.c - Python objects to the core's values and back.
+ *
+ * Nothing large is copied on the way in: bytes and buffers are adopted, and the Python
+ * object stays alive through the value. Paths are copied, they are short. A value's
+ * release may run in a worker that is not attached, so whatever belongs to Python is
+ * given up through hrpy_defer.
+ *
+ * A foreign buffer stays exported while its value lives: a bytearray cannot be resized
+ * meanwhile, which is what makes it safe to read it without the GIL. */
+#include "foreign.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* ---- opaque objects ---- */
+
+static void object_release(struct hr_value *value)
+{
+    hrpy_decref(value->ptr);
+}
+
+/* A second reference can only be taken by an attached thread: the engine shares values
+ * of a host language nowhere else (records of an expand stage's outputs). */
+static struct hr_value object_share(const struct hr_value *value)
+{
+    if (!hrpy_is_attached())
+        return HR_VALUE_EMPTY;
+    return hrpy_value_of_object(value->ptr);
+}
+
+const struct hr_value_class hrpy_object_class = {
+    .name = "object",
+    .release = object_release,
+    .share = object_share,
+};
+
+struct hr_value hrpy_value_of_object(PyObject *obj)
+{
+    return (struct hr_value){&hrpy_object_class, Py_NewRef(obj)};
+}
+
+/* ---- paths ---- */
+
+static int nul_refused(const char *what)
+{
+    PyErr_Format(PyExc_ValueError, "%s contains a NUL character", what);
+    return -1;
+}
+
+PyObject *hrpy_encode_path(PyObject *text, const char *what)
+{
+    PyObject *bytes = PyUnicode_EncodeFSDefault(text);
+
+    if (bytes && strlen(PyBytes_AS_STRING(bytes)) != (size_t)PyBytes_GET_SIZE(bytes)) {
+        Py_CLEAR(bytes);
+        nul_refused(what);
+    }
+    return bytes;
+}
+
+static int import_text(const char *bytes, Py_ssize_t size, struct hr_value *out)
+{
+    if (memchr(bytes, '\0', (size_t)size))
+        return nul_refused("path");
+    if (hr_text_new(bytes, (size_t)size, out) != HR_OK) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int import_str(PyObject *text, struct hr_value *out)
+{
+    PyObject *bytes;
+    int result;
+
+    if (PyUnicode_IS_COMPACT_ASCII(text))
+        return import_text(PyUnicode_DATA(text), PyUnicode_GET_LENGTH(text), out);
+    bytes = PyUnicode_EncodeFSDefault(text);
+    if (!bytes)
+        return -1;
+    result = import_text(PyBytes_AS_STRING(bytes), PyBytes_GET_SIZE(bytes), out);
+    Py_DECREF(bytes);
+    return result;
+}
+
+static int import_pathlike(PyObject *obj, struct hr_value *out)
+{
+    PyObject *path = PyOS_FSPath(obj); /* a str or bytes */
+    int result;
+
+    if (!path)
+        return -1;
+    if (PyUnicode_Check(path))
+        result = import_str(path, out);
+    else
+        result = import_text(PyBytes_AS_STRING(path), PyBytes_GET_SIZE(path), out);
+    Py_DECREF(path);
+    return result;
+}
+
+static int is_pathlike(PyObject *obj)
+{
+    PyObject *method = NULL;
+    int found;
+
+    /* Looked up on the type, as os.fspath does. */
+    method = PyObject_GetAttrString((PyObject *)Py_TYPE(obj), "__fspath__");
+    found = method != NULL;
+    if (!found)
+        PyErr_Clear();
+    Py_XDECREF(method);
+    return found;
+}
+
+/* ---- memory ---- */
+
+static void release_bytes(void *cookie)
+{
+    hrpy_decref(cookie);
+}
+
+static void drop_view(void *ptr)
+{
+    PyBuffer_Release(ptr);
+    hr__free(ptr);
+}
+
+static void release_view(void *cookie)
+{
+    hrpy_defer(drop_view, cookie);
+}
+
+/* bytes need no export: they cannot change. */
+static struct hr_buffer *wrap_bytes(struct hrpy_state *state, PyObject *bytes)
+{
+    struct hr_buffer *buffer = NULL;
+    struct hr_error err = {0};
+
+    if (hr_buffer_wrap(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes),
+                       HR_BUFFER_READONLY, release_bytes, bytes, &buffer,
+                       &err) != HR_OK)
+        return hrpy_raise(state, &err);
+    Py_INCREF(bytes);
+    return buffer;
+}
+
+/* Export obj into a view on the heap. */
+static Py_buffer *view_new(PyObject *obj)
+{
+    Py_buffer *view = hr__calloc(1, sizeof(*view));
+
+    if (!view) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    if (PyObject_GetBuffer(obj, view, PyBUF_ND | PyBUF_FORMAT) == 0)
+        return view;
+    hr__free(view);
+    if (PyErr_ExceptionMatches(PyExc_BufferError) ||
+        PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError,
+                     "expected a C-contiguous buffer; this %.100s is not one",
+                     Py_TYPE(obj)->tp_name);
+    }
+    return NULL;
+}
+
+/* Takes the view in any case. */
+static struct hr_buffer *wrap_view(struct hrpy_state *state, Py_buffer *view)
+{
+    unsigned flags = view->readonly ? HR_BUFFER_READONLY : 0;
+    struct hr_buffer *buffer = NULL;
+    struct hr_error err = {0};
+
+    if (hr_buffer_wrap(view->buf, (size_t)view->len, flags, release_view, view, &buffer,
+                       &err) == HR_OK)
+        return buffer;
+    drop_view(view);
+    return hrpy_raise(state, &err);
+}
+
+static int import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+{
+    struct hr_buffer *buffer = NULL;
+
+    if (PyBytes_CheckExact(obj)) {
+        buffer = wrap_bytes(state, obj);
+    } else {
+        Py_buffer *view = view_new(obj);
+
+        if (view)
+            buffer = wrap_view(state, view);
+    }
+    if (!buffer)
+        return -1;
+    *out = hr_value_of_bytes(&buffer);
+    return 0;
+}
+
+/* ---- arrays ---- */
+
+static int array_refused(PyObject *obj, const Py_buffer *view)
+{
+    if (view->ndim > HR_NDIM_MAX)
+        PyErr_Format(PyExc_TypeError, "expected at most %d dimensions, found %d",
+                     HR_NDIM_MAX, view->ndim);
+    else
+        PyErr_Format(PyExc_TypeError,
+                     "expected elements of a plain number type, found %.100s of '%s'",
+                     Py_TYPE(obj)->tp_name, view->format ? view->format : "?");
+    return -1;
+}
+
+/* The array's description, read from the view before it is adopted. */
+static int import_view(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+{
+    struct hr_buffer *buffer = NULL;
+    struct hr_array *array = NULL;
+    struct hr_error err = {0};
+    int64_t shape[HR_NDIM_MAX];
+    Py_buffer *view = view_new(obj);
+    enum hr_dtype dtype;
+    int ndim;
+
+    if (!view)
+        return -1;
+    dtype = hrpy_dtype_of_format(view->format, view->itemsize);
+    ndim = view->ndim;
+    if (dtype == HR_DTYPE_COUNT || ndim > HR_NDIM_MAX) {
+        array_refused(obj, view);
+        drop_view(view);
+        return -1;
+    }
+    for (int i = 0; i < ndim; i++)
+        shape[i] = view->shape[i];
+    buffer = wrap_view(state, view);
+    if (!buffer)
+        return -1;
+    if (hr_array_new(&buffer, 0, dtype, ndim, shape, &array, &err) != HR_OK) {
+        hr_buffer_unref(&buffer);
+        hrpy_raise(state, &err);
+        return -1;
+    }
+    *out = hr_value_of_array(&array);
+    return 0;
+}
+
+/* An object without the buffer protocol that can show itself as a NumPy array, as
+ * torch.Tensor does. */
+static int import_by_numpy(struct hrpy_state *state, PyObject *obj,
+                           struct hr_value *out)
+{
+    PyObject *array = PyObject_CallMethod(obj, "numpy", NULL);
+    int result;
+
+    if (!array)
+        return -1;
+    if (PyObject_CheckBuffer(array)) {
+        result = import_view(state, array, out);
+    } else {
+        PyErr_Format(PyExc_TypeError, "%.100s.numpy() returned no array but %.100s",
+                     Py_TYPE(obj)->tp_name, Py_TYPE(array)->tp_name);
+        result = -1;
+    }
+    Py_DECREF(array);
+    return result;
+}
+
+static int has_numpy(PyObject *obj)
+{
+    return !PyType_Check(obj) && PyObject_HasAttrString(obj, "numpy");
+}
+
+static int import_array(struct hrpy_state *state, PyObject *obj, const char *expected,
+                        struct hr_value *out)
+{
+    if (Py_IS_TYPE(obj, state->buffer_type)) {
+        struct hr_array *array = hr_array_ref(hrpy_buffer_peek(obj));
+
+        *out = hr_value_of_array(&array);
+        return 0;
+    }
+    if (PyObject_CheckBuffer(obj))
+        return import_view(state, obj, out);
+    if (has_numpy(obj))
+        return import_by_numpy(state, obj, out);
+    PyErr_Format(PyExc_TypeError, "expected %s, found %.100s", expected,
+                 Py_TYPE(obj)->tp_name);
+    return -1;
+}
+
+/* ---- sources and lists of them ---- */
+
+static int import_source(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+{
+    if (PyUnicode_Check(obj))
+        return import_str(obj, out);
+    if (PyBytes_Check(obj) || PyByteArray_Check(obj) || PyMemoryView_Check(obj))
+        return import_bytes(state, obj, out);
+    if (!PyObject_CheckBuffer(obj) && is_pathlike(obj))
+        return import_pathlike(obj, out);
+    return import_array(state, obj, "a path, encoded bytes or an array of them", out);
+}
+
+/* Put "item 3: " before the message of the TypeError or ValueError that is set. */
+static void name_item(Py_ssize_t i)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError) &&
+        !PyErr_ExceptionMatches(PyExc_ValueError))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_Format(type, "item %zd: %S", i, value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
+static int import_list(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+{
+    PyObject *items;
+    int result = 0;
+
+    if (!PyList_Check(obj) && !PyTuple_Check(obj)) {
+        PyErr_Format(PyExc_TypeError,
+                     "expected a list or tuple of sources, found %.100s",
+                     Py_TYPE(obj)->tp_name);
+        return -1;
+    }
+    items = PySequence_Tuple(obj); /* __fspath__ may change the list meanwhile */
+    if (!items)
+        return -1;
+    if (hr_list_new((size_t)PyTuple_GET_SIZE(items), out) != HR_OK) {
+        PyErr_NoMemory();
+        result = -1;
+    }
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+        result =
+            import_source(state, PyTuple_GET_ITEM(items, i), hr_list_peek(out) + i);
+        if (result)
+            name_item(i);
+    }
+    Py_DECREF(items);
+    if (result)
+        hr_value_release(out);
+    return result;
+}
+
+int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
+                struct hr_value *out)
+{
+    *out = HR_VALUE_EMPTY;
+    switch (want) {
+    case HRPY_WANT_SOURCE:
+        return import_source(state, obj, out);
+    case HRPY_WANT_LIST:
+        return import_list(state, obj, out);
+    case HRPY_WANT_ARRAY:
+        return import_array(
+            state, obj, "an array (CPUBuffer or any object with the buffer protocol)",
+            out);
+    case HRPY_WANT_OBJECT:
+        break;
+    }
+    *out = hrpy_value_of_object(obj);
+    return 0;
+}
+
+/* ---- values to objects ---- */
+
+static PyObject *export_text(const struct hr_value *value)
+{
+    size_t size = 0;
+    const char *text = hr_text_peek(value, &size);
+
+    return PyUnicode_DecodeFSDefaultAndSize(text, (Py_ssize_t)size);
+}
+
+static PyObject *export_bytes(struct hrpy_state *state, const struct hr_value *value)
+{
+    struct hr_buffer *buffer = hr_buffer_ref(hr_value_peek_bytes(value));
+    int64_t size = (int64_t)hr_buffer_size(buffer);
+    struct hr_array *array = NULL;
+    struct hr_error err = {0};
+
+    if (hr_array_new(&buffer, 0, HR_U8, 1, &size, &array, &err) != HR_OK) {
+        hr_buffer_unref(&buffer);
+        return hrpy_raise(state, &err);
+    }
+    return hrpy_buffer_new(state, &array, NULL, 0);
+}
+
+static PyObject *export_array(struct hrpy_state *state, const struct hr_value *value)
+{
+    struct hr_array *array = hr_array_ref(hr_value_peek_array(value));
+
+    return hrpy_buffer_new(state, &array, NULL, 0);
+}
+
+static PyObject *export_batch(struct hrpy_state *state, const struct hr_value *value)
+{
+    struct hr_array *array = hr_array_ref(hr_batch_peek_array(value));
+    size_t n = 0;
+    const struct hr_slot_failure *failures = hr_batch_peek_failures(value, &n);
+
+    return hrpy_buffer_new(state, &array, failures, n);
+}
+
+static PyObject *export_list(struct hrpy_state *state, const struct hr_value *value)
+{
+    size_t n = hr_list_size(value);
+    PyObject *list = PyList_New((Py_ssize_t)n);
+
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *item = hrpy_export(state, hr_list_peek(value) + i);
+
+        if (!item) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+static PyObject *export_tuple(struct hrpy_state *state, const struct hr_value *value)
+{
+    size_t n = hr_keys_size(hr_record_peek_keys(value));
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *field = hrpy_export(state, hr_record_peek(value) + i);
+
+        if (!field) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, field);
+    }
+    return tuple;
+}
+
+static PyObject *export_dict(struct hrpy_state *state, const struct hr_value *value)
+{
+    const struct hr_keys *keys = hr_record_peek_keys(value);
+    PyObject *dict = PyDict_New();
+
+    for (size_t i = 0; dict && i < hr_keys_size(keys); i++) {
+        PyObject *field = hrpy_export(state, hr_record_peek(value) + i);
+        int failed = !field || PyDict_SetItemString(dict, hr_keys_name(keys, i), field);
+
+        Py_XDECREF(field);
+        if (failed)
+            Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+static PyObject *export_record(struct hrpy_state *state, const struct hr_value *value)
+{
+    const struct hr_keys *keys = hr_record_peek_keys(value);
+
+    if (hr_keys_size(keys) > 0 && hr_keys_name(keys, 0))
+        return export_dict(state, value);
+    return export_tuple(state, value);
+}
+
+static PyObject *export_any(struct hrpy_state *state, const struct hr_value *value)
+{
+    if (!value->cls)
+        Py_RETURN_NONE;
+    if (value->cls == &hrpy_object_class)
+        return Py_NewRef((PyObject *)value->ptr);
+    if (value->cls == &hr_array_class)
+        return export_array(state, value);
+    if (value->cls == &hr_batch_class)
+        return export_batch(state, value);
+    if (value->cls == &hr_bytes_class)
+        return export_bytes(state, value);
+    if (value->cls == &hr_text_class)
+        return export_text(value);
+    if (value->cls == &hr_list_class)
+        return export_list(state, value);
+    if (value->cls == &hr_record_class)
+        return export_record(state, value);
+    if (hrpy_misfit_peek(value))
+        return Py_NewRef(hrpy_misfit_peek(value));
+    PyErr_Format(PyExc_SystemError, "a value of kind '%s' has no Python form",
+                 hr_value_kind(value));
+    return NULL;
+}
+
+PyObject *hrpy_export(struct hrpy_state *state, struct hr_value *value)
+{
+    PyObject *obj = export_any(state, value);
+
+    hr_value_release(value);
+    return obj;
+}

@@ -1,0 +1,90 @@
+/* engine_iterator.c - headrace._ext.EngineIterator: what `for x in pipeline` runs on. */
+#include "engine_object.h"
+
+#include "base/sys.h"
+
+struct iterator {
+    PyObject_HEAD
+    /* guarded by the GIL or the object's critical section */
+    PyObject *engine; /* NULL: at its end, for good */
+    /* const after creation */
+    int64_t timeout_ns; /* per item; HR_NO_DEADLINE: none */
+};
+
+PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
+{
+    struct hrpy_state *state = ((struct engine *)engine)->state;
+    PyTypeObject *type = state->iterator_type;
+    int64_t deadline_ns;
+
+    if (hrpy_engine_deadline(timeout, &deadline_ns))
+        return NULL;
+    struct iterator *self = (struct iterator *)type->tp_alloc(type, 0);
+    if (!self)
+        return NULL;
+    self->engine = Py_NewRef(engine);
+    self->timeout_ns = HR_NO_DEADLINE;
+    if (deadline_ns != HR_NO_DEADLINE)
+        self->timeout_ns = (int64_t)(PyFloat_AsDouble(timeout) * 1e9);
+    return (PyObject *)self;
+}
+
+static PyObject *iterator_next(PyObject *obj)
+{
+    struct iterator *self = (struct iterator *)obj;
+    int64_t deadline_ns = HR_NO_DEADLINE;
+    PyObject *item = NULL;
+
+    if (!self->engine)
+        return NULL;
+    if (self->timeout_ns != HR_NO_DEADLINE)
+        deadline_ns = HR_SYS(now_ns)() + self->timeout_ns;
+    /* A reference: another thread may come to the end meanwhile. */
+    PyObject *engine = Py_NewRef(self->engine);
+    int got = hrpy_engine_take((struct engine *)engine, deadline_ns, &item);
+    Py_DECREF(engine);
+    if (got == HRPY_GOT_END)
+        Py_CLEAR(self->engine);
+    return item;
+}
+
+static int iterator_traverse(PyObject *obj, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(obj));
+    Py_VISIT(((struct iterator *)obj)->engine);
+    return 0;
+}
+
+static int iterator_clear(PyObject *obj)
+{
+    Py_CLEAR(((struct iterator *)obj)->engine);
+    return 0;
+}
+
+static void iterator_dealloc(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+
+    PyObject_GC_UnTrack(obj);
+    (void)iterator_clear(obj);
+    type->tp_free(obj);
+    Py_DECREF(type);
+}
+
+static PyType_Slot iterator_slots[] = {
+    {Py_tp_doc, (void *)"The items of a pipeline that are left."},
+    {Py_tp_dealloc, iterator_dealloc},
+    {Py_tp_traverse, iterator_traverse},
+    {Py_tp_clear, iterator_clear},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, iterator_next},
+    {0, NULL},
+};
+
+PyType_Spec hrpy_engine_iterator_spec = {
+    .name = "headrace._ext.EngineIterator",
+    .basicsize = sizeof(struct iterator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = iterator_slots,
+};

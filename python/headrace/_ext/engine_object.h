@@ -1,0 +1,40 @@
+/* engine_object.h - the inside of headrace._ext.Engine, shared by its files. */
+#ifndef HRPY_ENGINE_OBJECT_H
+#define HRPY_ENGINE_OBJECT_H
+
+#include "foreign.h"
+
+struct engine {
+    PyObject_HEAD
+    /* const after creation, until the finalizer empties it */
+    struct hrpy_state *state;
+    struct hr_pipeline *pipeline; /* NULL: finalized */
+    struct hrpy_python_op **ops;
+    size_t op_count;
+    PyObject *note_stage;        /* (exception, stage, index): adds a note */
+    PyObject *too_many_failures; /* (message, failures): makes the exception */
+    PyObject *weakrefs;
+    /* guarded by the GIL or the object's critical section */
+    PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
+};
+
+enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
+
+/* 0, or -1 with RuntimeError set: finalized, or a forked child. */
+int hrpy_engine_check(const struct engine *self);
+/* The next item: HRPY_GOT_ITEM with a new reference, HRPY_GOT_END, or HRPY_GOT_ERROR
+ * with an exception set (TimeoutError at deadline_ns; nothing is lost). */
+int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out);
+/* None (for ever) or seconds from now, as a deadline. 0, or -1 with an exception set. */
+int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
+
+/* ---- engine_view.c ---- */
+PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);
+PyObject *hrpy_engine_summary(PyObject *engine, PyObject *unused);
+PyObject *hrpy_engine_failures(PyObject *engine, PyObject *start);
+
+/* ---- engine_iterator.c ---- */
+/* engine.iterate(timeout): a new iterator over what is left. */
+PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout);
+
+#endif

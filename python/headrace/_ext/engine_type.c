@@ -1,0 +1,445 @@
+/* engine_type.c - headrace._ext.Engine: a pipeline that runs, as Python sees it.
+ *
+ * Taking an item. The consumer is attached when it calls next(), so a ready item is
+ * taken without giving that up: no lock is waited for, and no system call made. Only
+ * when nothing is ready does it detach and wait, in slices of 200 ms or until a signal,
+ * so that Ctrl-C is heard. Before it attaches again it says so (hr__pipeline_want), and
+ * workers that run Python leave. Nothing is taken while detached: neither a timeout nor
+ * a KeyboardInterrupt can lose an item.
+ *
+ * Ends. The engine is stopped and freed by its finalizer, in whichever thread drops the
+ * last reference, detached: the core may have to wait for a running op. When the
+ * interpreter is ending, or in a forked child, what does not end at once is left behind.
+ *
+ * Garbage. The core holds Python callables, and a callable may lead back to the
+ * pipeline. The engine visits the callables of its stages, each held by one reference,
+ * so such a ring is found; the finalizer ends the threads before anything is cleared.
+ * Items on their way are not visited: an item that refers to its own pipeline keeps it
+ * alive until it is delivered or the pipeline stopped. */
+#include "engine_object.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <structmember.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define SLICE_NS (200 * INT64_C(1000000))
+
+/* ---- taking items ---- */
+
+int hrpy_engine_check(const struct engine *self)
+{
+    if (!self->pipeline) {
+        PyErr_SetString(PyExc_RuntimeError, "the pipeline was finalized");
+        return -1;
+    }
+    if (hr__pipeline_forked(self->pipeline)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the pipeline was started in another process and did not "
+                        "survive fork(); build a new one in this process");
+        return -1;
+    }
+    return 0;
+}
+
+/* Raise exc as it is, except for those that would pass for an end of iteration. */
+static void raise_object(PyObject *exc)
+{
+    if (!PyErr_GivenExceptionMatches(exc, PyExc_StopIteration) &&
+        !PyErr_GivenExceptionMatches(exc, PyExc_GeneratorExit)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+        return;
+    }
+    PyObject *wrapped = PyObject_CallFunction(PyExc_RuntimeError, "s",
+                                              "the source raised StopIteration or "
+                                              "GeneratorExit outside of its iterator");
+    if (!wrapped)
+        return;
+    PyException_SetCause(wrapped, Py_NewRef(exc));
+    PyErr_SetObject(PyExc_RuntimeError, wrapped);
+    Py_DECREF(wrapped);
+}
+
+/* A stage failed too often: the error is made by headrace.pipeline, with the causes. */
+static PyObject *make_too_many_failures(struct engine *self, const struct hr_error *err)
+{
+    PyObject *start = PyLong_FromLong(0);
+    PyObject *failures = start ? hrpy_engine_failures((PyObject *)self, start) : NULL;
+    PyObject *exc = NULL;
+
+    if (failures)
+        exc = PyObject_CallFunction(self->too_many_failures, "sO", err->text, failures);
+    Py_XDECREF(failures);
+    Py_XDECREF(start);
+    return exc;
+}
+
+/* The exception that ended the run; a new reference, or NULL with an exception set. */
+static PyObject *final_exception(struct engine *self, const struct hr_error *err)
+{
+    struct hr_value boxed = hr__pipeline_exception(self->pipeline, -1);
+    PyObject *exc = hrpy_raised_unbox(&boxed);
+
+    if (!exc && err->status == HR_ERR_LIMIT && strcmp(err->origin, "pipeline") == 0)
+        return make_too_many_failures(self, err);
+    if (!exc)
+        return hrpy_exception_of(self->state, err);
+    /* python_op.c puts the stage's name there. */
+    PyObject *noted = PyObject_CallFunction(self->note_stage, "OsL", exc, err->origin,
+                                            (long long)err->item);
+    if (!noted)
+        PyErr_Clear(); /* an exception that takes no notes is raised without */
+    Py_XDECREF(noted);
+    return exc;
+}
+
+/* What ended the run is raised, unless it was before. */
+static int raise_failure(struct engine *self, const struct hr_error *err)
+{
+    if (err->status == HR_CANCELLED)
+        return HRPY_GOT_END;
+    if (err->status == HR_ERR_STATE) {
+        hrpy_raise(self->state, err);
+        return HRPY_GOT_ERROR;
+    }
+    PyObject *exc = final_exception(self, err);
+    bool told = exc && exc == self->told;
+    if (exc && !told)
+        raise_object(exc);
+    Py_XDECREF(exc);
+    return told ? HRPY_GOT_END : HRPY_GOT_ERROR;
+}
+
+static int try_take(struct engine *self, PyObject **out)
+{
+    struct hr_value value = HR_VALUE_EMPTY;
+    struct hr_error err; /* filled when it is needed; zeroing it takes 20 ns */
+    enum hr_status status = hr__pipeline_try_next(self->pipeline, &value, &err);
+
+    switch (status) {
+    case HR_OK:
+        *out = hrpy_export(self->state, &value);
+        return *out ? HRPY_GOT_ITEM : HRPY_GOT_ERROR;
+    case HR_AGAIN:
+    case HR_TIMEOUT:
+        return HRPY_GOT_NOTHING;
+    case HR_END:
+    case HR_EPOCH:
+        return HRPY_GOT_END;
+    default:
+        err.status = status;
+        return raise_failure(self, &err);
+    }
+}
+
+/* Advance a fast source. Ctrl-C inside of it is raised here, before an item is taken. */
+static int refill(struct engine *self)
+{
+    PyObject *interrupt = NULL;
+    PyObject **outer = hrpy_interrupt_slot(&interrupt);
+
+    hr__pipeline_refill(self->pipeline);
+    (void)hrpy_interrupt_slot(outer);
+    if (!interrupt)
+        return 0;
+    PyErr_SetObject((PyObject *)Py_TYPE(interrupt), interrupt);
+    Py_XSETREF(self->told, interrupt);
+    return -1;
+}
+
+static int wait_for_item(struct engine *self, int64_t deadline_ns)
+{
+    struct hr_pipeline *pipeline = self->pipeline;
+    int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
+    enum hr_status status;
+
+    if (until_ns > deadline_ns)
+        until_ns = deadline_ns;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr__pipeline_wait(pipeline, until_ns);
+    hr__pipeline_want(pipeline, true);
+    Py_END_ALLOW_THREADS
+    hr__pipeline_want(pipeline, false);
+    hrpy_drain_decrefs();
+    hrpy_log_flush(self->state);
+    if (PyErr_CheckSignals())
+        return -1;
+    if (status == HR_TIMEOUT && until_ns == deadline_ns) {
+        PyErr_SetString(PyExc_TimeoutError,
+                        "the pipeline gave no item within the timeout");
+        return -1;
+    }
+    return 0;
+}
+
+int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
+{
+    if (hrpy_engine_check(self))
+        return HRPY_GOT_ERROR;
+    hrpy_drain_decrefs();
+    hrpy_log_flush(self->state);
+    if (refill(self))
+        return HRPY_GOT_ERROR;
+    for (;;) {
+        int got = try_take(self, out);
+        if (got != HRPY_GOT_NOTHING)
+            return got;
+        if (wait_for_item(self, deadline_ns))
+            return HRPY_GOT_ERROR;
+    }
+}
+
+int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns)
+{
+    *out_ns = HR_NO_DEADLINE;
+    if (timeout == Py_None)
+        return 0;
+    double seconds = PyFloat_AsDouble(timeout);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(seconds >= 0.0)) {
+        PyErr_Format(PyExc_ValueError, "timeout must be None or seconds >= 0, got %R",
+                     timeout);
+        return -1;
+    }
+    if (seconds < 1e9)
+        *out_ns = HR_SYS(now_ns)() + (int64_t)(seconds * 1e9);
+    return 0;
+}
+
+static PyObject *engine_next(PyObject *obj, PyObject *timeout)
+{
+    PyObject *item = NULL;
+    int64_t deadline_ns;
+
+    if (hrpy_engine_deadline(timeout, &deadline_ns))
+        return NULL;
+    if (hrpy_engine_take((struct engine *)obj, deadline_ns, &item) == HRPY_GOT_END)
+        PyErr_SetString(PyExc_EOFError, "the pipeline has no more items");
+    return item;
+}
+
+/* ---- start and stop ---- */
+
+static PyObject *engine_start(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    (void)unused;
+    if (hrpy_attach_ended()) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "a pipeline cannot start while the interpreter is ending");
+        return NULL;
+    }
+    if (hrpy_engine_check(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_start(self->pipeline, &err);
+    Py_END_ALLOW_THREADS
+    hrpy_log_flush(self->state);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+
+    (void)unused;
+    if (self->pipeline && !hr__pipeline_forked(self->pipeline)) {
+        Py_BEGIN_ALLOW_THREADS
+        hr__pipeline_cancel(self->pipeline);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
+/* The threads have ended: sources let go of files and such. */
+static void close_sources(struct engine *self)
+{
+    if (hrpy_is_core_thread())
+        return; /* the end was only requested */
+    for (size_t i = 0; i < self->op_count; i++)
+        hrpy_python_op_close(self->ops[i]);
+}
+
+static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    enum hr_status status = HR_TIMEOUT;
+    int64_t deadline_ns;
+
+    if (hrpy_engine_deadline(timeout, &deadline_ns) || hrpy_engine_check(self))
+        return NULL;
+    for (;;) {
+        int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
+        if (until_ns > deadline_ns)
+            until_ns = deadline_ns;
+        Py_BEGIN_ALLOW_THREADS
+        status = hr_pipeline_stop(self->pipeline, until_ns, &err);
+        hr__pipeline_want(self->pipeline, true);
+        Py_END_ALLOW_THREADS
+        hr__pipeline_want(self->pipeline, false);
+        if (PyErr_CheckSignals())
+            return NULL;
+        if (status != HR_TIMEOUT || until_ns == deadline_ns)
+            break;
+    }
+    hrpy_drain_decrefs();
+    hrpy_log_flush(self->state);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
+    close_sources(self);
+    Py_RETURN_NONE;
+}
+
+/* ---- the type ---- */
+
+PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
+                          struct hrpy_python_op ***ops, size_t count,
+                          const struct hr_pipeline_options *options,
+                          PyObject *note_stage, PyObject *too_many_failures)
+{
+    struct hr_error err = {0};
+    PyTypeObject *type = state->pipeline_type;
+    struct engine *self = (struct engine *)type->tp_alloc(type, 0);
+
+    if (!self)
+        return NULL;
+    self->state = state;
+    if (hr_pipeline_new(plan, options, &self->pipeline, &err) != HR_OK) {
+        Py_DECREF(self);
+        return hrpy_raise(state, &err);
+    }
+    self->ops = *ops;
+    self->op_count = count;
+    *ops = NULL;
+    self->note_stage = Py_NewRef(note_stage);
+    self->too_many_failures = Py_NewRef(too_many_failures);
+    return (PyObject *)self;
+}
+
+/* Stop and free, waiting only where that is sure to end. */
+static void end_pipeline(struct engine *self)
+{
+    struct hr_pipeline *pipeline = self->pipeline;
+
+    self->pipeline = NULL;
+    if (!pipeline)
+        return;
+    bool leave = false;
+    Py_BEGIN_ALLOW_THREADS
+    if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
+        leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
+    if (!leave)
+        hr_pipeline_free(&pipeline);
+    Py_END_ALLOW_THREADS
+}
+
+static void engine_finalize(PyObject *obj)
+{
+    struct engine *self = (struct engine *)obj;
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    end_pipeline(self);
+    hrpy_drain_decrefs();
+    PyErr_Restore(type, value, traceback);
+}
+
+static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
+{
+    struct engine *self = (struct engine *)obj;
+
+    Py_VISIT(Py_TYPE(obj));
+    Py_VISIT(self->note_stage);
+    Py_VISIT(self->too_many_failures);
+    Py_VISIT(self->told);
+    for (size_t i = 0; i < self->op_count; i++) {
+        int result = hrpy_python_op_visit(self->ops[i], visit, arg);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static int engine_clear(PyObject *obj)
+{
+    struct engine *self = (struct engine *)obj;
+
+    end_pipeline(self); /* done already, unless a finalizer brought it back to life */
+    for (size_t i = 0; i < self->op_count; i++)
+        hrpy_python_op_unref(&self->ops[i]);
+    self->op_count = 0;
+    hr__free(self->ops);
+    self->ops = NULL;
+    Py_CLEAR(self->note_stage);
+    Py_CLEAR(self->too_many_failures);
+    Py_CLEAR(self->told);
+    return 0;
+}
+
+static void engine_dealloc(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+
+    if (PyObject_CallFinalizerFromDealloc(obj) < 0)
+        return;
+    PyObject_GC_UnTrack(obj);
+    if (((struct engine *)obj)->weakrefs)
+        PyObject_ClearWeakRefs(obj);
+    (void)engine_clear(obj);
+    type->tp_free(obj);
+    Py_DECREF(type);
+}
+
+static PyMethodDef engine_methods[] = {
+    {"start", engine_start, METH_NOARGS, "start($self, /)\n--\n\nStart the threads."},
+    {"stop", engine_stop, METH_O,
+     "stop($self, timeout, /)\n--\n\n"
+     "End the run and wait for the threads; TimeoutError names what is stuck."},
+    {"request_stop", engine_request_stop, METH_NOARGS,
+     "request_stop($self, /)\n--\n\nEnd the run without waiting."},
+    {"next", engine_next, METH_O,
+     "next($self, timeout, /)\n--\n\nThe next item; EOFError at the end."},
+    {"iterate", hrpy_engine_iterate, METH_O,
+     "iterate($self, timeout, /)\n--\n\nAn iterator over the items that are left."},
+    {"stats", hrpy_engine_stats, METH_NOARGS,
+     "stats($self, /)\n--\n\nOne dict per stage."},
+    {"summary", hrpy_engine_summary, METH_NOARGS,
+     "summary($self, /)\n--\n\nFigures of the whole run."},
+    {"failures", hrpy_engine_failures, METH_O,
+     "failures($self, start, /)\n--\n\n"
+     "Failed items from number `start` on: (stage, index, label, exception)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef engine_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot engine_slots[] = {
+    {Py_tp_doc, (void *)"A pipeline that runs. Made by Plan.build()."},
+    {Py_tp_dealloc, engine_dealloc},
+    {Py_tp_finalize, engine_finalize},
+    {Py_tp_traverse, engine_traverse},
+    {Py_tp_clear, engine_clear},
+    {Py_tp_methods, engine_methods},
+    {Py_tp_members, engine_members},
+    {0, NULL},
+};
+
+PyType_Spec hrpy_engine_spec = {
+    .name = "headrace._ext.Engine",
+    .basicsize = sizeof(struct engine),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = engine_slots,
+};

@@ -1,0 +1,126 @@
+/* foreign.h - what the files that run Python inside pipelines share. */
+#ifndef HRPY_FOREIGN_H
+#define HRPY_FOREIGN_H
+
+#include "ext.h"
+
+#include "engine/runtime.h"
+
+/* ---- attach.c ---- */
+
+/* Remember the interpreter that core threads will enter. Returns 0, or -1 with an
+ * exception set. */
+int hrpy_attach_init(void);
+/* How the engine enters Python. */
+const struct hr_runtime *hrpy_runtime(void);
+/* From now on no core thread enters Python. Idempotent. */
+void hrpy_attach_end(void);
+bool hrpy_attach_ended(void);
+/* True in a thread that the core made. */
+bool hrpy_is_core_thread(void);
+/* True in a thread that holds a current thread state. */
+bool hrpy_is_attached(void);
+
+/* ---- shape.c: what a stage's outputs become ---- */
+
+/* One wanted field of a record. */
+struct hrpy_field {
+    char *name; /* NULL: by index */
+    Py_ssize_t index;
+    enum hrpy_want want;
+};
+
+/* Const after creation, but for `keys`. */
+struct hrpy_shape {
+    enum hrpy_want want; /* of the whole object, if it is no record */
+    bool record;
+    size_t field_count;
+    struct hrpy_field *fields; /* those of interest; others stay objects */
+    /* The keys of the first record seen, shared by all that look like it. Set once
+     * (release), read (acquire) by importers in any thread. */
+    struct hr_keys *_Atomic keys;
+};
+
+/* spec: "object", "source", "list", "array", or a tuple of (key, one of these).
+ * Returns 0, or -1 with an exception set; *shape may be given to _fini in any case. */
+int hrpy_shape_init(struct hrpy_shape *shape, PyObject *spec);
+void hrpy_shape_fini(struct hrpy_shape *shape);
+
+/* Object to value. Returns 0, or -1 with an exception set. With `lenient`, what does
+ * not fit becomes a misfit instead: a value whose kind says what was found, so that
+ * the stage that cannot use it fails for this item alone. */
+int hrpy_shape_import(struct hrpy_state *state, struct hrpy_shape *shape, PyObject *obj,
+                      bool lenient, struct hr_value *out);
+
+/* The object behind a misfit (borrowed), NULL if value is none. */
+PyObject *hrpy_misfit_peek(const struct hr_value *value);
+
+/* ---- raised.c: exceptions on their way through the core ---- */
+
+/* Take the exception that is set; never NULL. */
+PyObject *hrpy_raised_take(void);
+/* Describe exc in *err: "ValueError: too small". Never fails. */
+void hrpy_raised_describe(PyObject *exc, const char *origin, struct hr_error *err);
+/* Drop the local variables of the frames that exc's tracebacks hold. */
+void hrpy_raised_forget_locals(PyObject *exc);
+/* Box exc so that unattached threads can share it. Takes the reference; the empty
+ * value without memory. */
+struct hr_value hrpy_raised_box(PyObject *exc);
+/* The exception in a box; a new reference, or NULL. Releases *value. */
+PyObject *hrpy_raised_unbox(struct hr_value *value);
+
+/* ---- log_relay.c: messages of the core to logging ---- */
+
+/* Receive the core's messages. */
+void hrpy_log_init(void);
+/* Attached: hand on what came in. Errors of handlers are reported as unraisable. */
+void hrpy_log_flush(struct hrpy_state *state);
+
+/* ---- python_op.c: sources and ops written in Python ---- */
+
+enum hrpy_op_kind {
+    HRPY_SOURCE,    /* an iterable */
+    HRPY_FUNCTION,  /* 1 → 0 or 1 */
+    HRPY_GENERATOR, /* 1 → n */
+    HRPY_ITERATE    /* the elements of the item itself */
+};
+
+struct hrpy_python_op;
+
+/* type: any of the module's. name: the stage's. callable: the iterable of a source; None
+ * for HRPY_ITERATE. spec: see hrpy_shape_init. NULL with an exception set. */
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
+                                          enum hrpy_op_kind kind, PyObject *callable,
+                                          PyObject *spec);
+struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
+void hrpy_python_op_unref(struct hrpy_python_op **op);
+/* The engine's view of it; holds a reference. */
+struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op);
+int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg);
+/* Attached, the run being over: drop a source's iterator. */
+void hrpy_python_op_close(struct hrpy_python_op *op);
+
+/* Where a source that is advanced by this thread puts a KeyboardInterrupt, which the
+ * consumer must hear of at once. NULL: nowhere. Returns the old place. */
+PyObject **hrpy_interrupt_slot(PyObject **slot);
+
+/* ---- engine_type.c ---- */
+
+/* Run *plan. Takes *plan, and *ops[count] with its references, on success. The
+ * callables make the exceptions that end a run; see headrace.pipeline._failures. */
+PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
+                          struct hrpy_python_op ***ops, size_t count,
+                          const struct hr_pipeline_options *options,
+                          PyObject *note_stage, PyObject *too_many_failures);
+
+/* ---- type specs, one per file ---- */
+extern PyType_Spec hrpy_plan_spec;
+extern PyType_Spec hrpy_engine_spec;
+extern PyType_Spec hrpy_engine_iterator_spec;
+
+/* ---- pipeline_module.c ---- */
+
+/* Add the types and functions of pipelines to the module. Returns 0 or -1. */
+int hrpy_pipeline_exec(PyObject *module, struct hrpy_state *state);
+
+#endif

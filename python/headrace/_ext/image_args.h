@@ -1,0 +1,21 @@
+/* image_args.h - the arguments that image functions and their ops have in common. */
+#ifndef HRPY_IMAGE_ARGS_H
+#define HRPY_IMAGE_ARGS_H
+
+#include "ext.h"
+
+/* The names, in the order in which they stand in every signature. */
+#define HRPY_IMAGE_ARG_NAMES "width", "height", "pix_fmt", "scale_mode", "scale_algo"
+#define HRPY_IMAGE_ARG_COUNT 5
+
+/* Fill *out from values[HRPY_IMAGE_ARG_COUNT] as hrpy_parse left them (NULL: default).
+ * Returns 0, or -1 with a ValueError or TypeError set that names the argument. */
+int hrpy_image_options(PyObject *const *values, struct hr_image_options *out);
+
+/* A width or height: from 1 to 65,535; NULL or None gives 0 unless `required`. */
+int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *out);
+
+/* "box", "bilinear", "bicubic" or "lanczos"; NULL keeps *out. */
+int hrpy_image_algo(PyObject *arg, enum hr_scale_algo *out);
+
+#endif

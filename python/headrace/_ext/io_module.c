@@ -1,0 +1,411 @@
+/* io_module.c - the functions behind headrace.io, and their ops for pipelines.
+ *
+ * Each follows one pattern: read the arguments and import the source attached, work
+ * detached with a context from the pool, export the result attached. The Python face
+ * (headrace/io) holds signatures and documentation; nothing is decided twice. */
+#include "ext.h"
+
+#include <string.h>
+
+#include "image_args.h"
+
+/* A flow status (cancelled, say) carries no text; name it. */
+static void *raise_status(struct hrpy_state *state, enum hr_status status,
+                          struct hr_error *err)
+{
+    err->status = status;
+    return hrpy_raise(state, err);
+}
+
+/* ---- load_image ---- */
+
+static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *src,
+                               const char *name, const struct hr_image_options *options)
+{
+    PyThreadState *detached;
+    struct hr_array *array = NULL;
+    struct hr_ctx *ctx = NULL;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    detached = PyEval_SaveThread();
+    status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
+    if (status == HR_OK)
+        status = hr_image_load(ctx, src, name, options, &array, &err);
+    hrpy_ctx_release(state->ctx_pool, &ctx);
+    PyEval_RestoreThread(detached);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_buffer_new(state, &array, NULL, 0);
+}
+
+/* NULL or None gives no bytes; else a new bytes object. */
+static int read_name(PyObject *arg, PyObject **bytes)
+{
+    *bytes = NULL;
+    if (!arg || arg == Py_None)
+        return 0;
+    if (!PyUnicode_Check(arg)) {
+        PyErr_Format(PyExc_TypeError, "name must be a str or None, not %.100s",
+                     Py_TYPE(arg)->tp_name);
+        return -1;
+    }
+    *bytes = hrpy_encode_path(arg, "name");
+    return *bytes ? 0 : -1;
+}
+
+static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name"};
+    static const struct hrpy_params params = {"load_image", names, 7, 1, 7};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value src = HR_VALUE_EMPTY;
+    struct hr_image_options options;
+    PyObject *result = NULL;
+    PyObject *name = NULL;
+    PyObject *values[7];
+
+    hrpy_drain_decrefs();
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        hrpy_image_options(values + 1, &options) || read_name(values[6], &name))
+        return NULL;
+    if (hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
+        result =
+            load_detached(state, &src, name ? PyBytes_AS_STRING(name) : NULL, &options);
+    hr_value_release(&src);
+    Py_XDECREF(name);
+    return result;
+}
+
+static PyObject *load_image_op(PyObject *module, PyObject *const *args,
+                               Py_ssize_t nargs, PyObject *kwnames)
+{
+    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name"};
+    static const struct hrpy_params params = {"load_image", names, 6, 0, 0};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_image_options options;
+    struct hr_op op = {NULL, NULL};
+    struct hr_error err = {0};
+    enum hr_status status;
+    PyObject *values[6];
+
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        hrpy_image_options(values, &options))
+        return NULL;
+    if (values[5] && values[5] != Py_None) {
+        PyErr_SetString(PyExc_ValueError,
+                        "name labels one picture; a pipeline uses each item's own");
+        return NULL;
+    }
+    status = hr_image_load_op(&options, &op, &err);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_op_new(state, &op, HRPY_WANT_SOURCE);
+}
+
+/* ---- load_image_batch ---- */
+
+/* values: width, height, ..., strict. */
+static int read_batch_args(PyObject *const *values, struct hr_image_options *options,
+                           int *strict)
+{
+    if (hrpy_image_options(values, options))
+        return -1;
+    if (options->width == 0 || options->height == 0) {
+        PyErr_Format(PyExc_ValueError,
+                     "%s must be an int: all pictures of a batch have one size",
+                     options->width == 0 ? "width" : "height");
+        return -1;
+    }
+    *strict = values[5] ? PyObject_IsTrue(values[5]) : 1;
+    return *strict < 0 ? -1 : 0;
+}
+
+static PyObject *load_batch_detached(struct hrpy_state *state,
+                                     const struct hr_value *srcs,
+                                     const struct hr_image_options *options, int strict)
+{
+    PyThreadState *detached;
+    struct hr_value batch = HR_VALUE_EMPTY;
+    struct hr_ctx *ctx = NULL;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    detached = PyEval_SaveThread();
+    status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
+    if (status == HR_OK)
+        status = hr_image_load_batch(ctx, hr_list_peek(srcs), hr_list_size(srcs), NULL,
+                                     options, strict, &batch, &err);
+    hrpy_ctx_release(state->ctx_pool, &ctx);
+    PyEval_RestoreThread(detached);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_export(state, &batch);
+}
+
+static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
+                                  Py_ssize_t nargs, PyObject *kwnames)
+{
+    static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict"};
+    static const struct hrpy_params params = {"load_image_batch", names, 7, 3, 7};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value srcs = HR_VALUE_EMPTY;
+    struct hr_image_options options;
+    PyObject *result = NULL;
+    PyObject *values[7];
+    int strict;
+
+    hrpy_drain_decrefs();
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        read_batch_args(values + 1, &options, &strict) ||
+        hrpy_import(state, values[0], HRPY_WANT_LIST, &srcs))
+        return NULL;
+    if (hr_list_size(&srcs) == 0)
+        PyErr_SetString(PyExc_ValueError, "srcs is empty");
+    else
+        result = load_batch_detached(state, &srcs, &options, strict);
+    hr_value_release(&srcs);
+    return result;
+}
+
+static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
+                                     Py_ssize_t nargs, PyObject *kwnames)
+{
+    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict"};
+    static const struct hrpy_params params = {"load_image_batch", names, 6, 2, 0};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_image_options options;
+    struct hr_op op = {NULL, NULL};
+    struct hr_error err = {0};
+    enum hr_status status;
+    PyObject *values[6];
+    int strict;
+
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        read_batch_args(values, &options, &strict))
+        return NULL;
+    status = hr_image_load_batch_op(&options, strict, &op, &err);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_op_new(state, &op, HRPY_WANT_LIST);
+}
+
+/* ---- resize ---- */
+
+struct target {
+    int64_t width;
+    int64_t height;
+    enum hr_scale_algo algo;
+};
+
+/* values: width, height, scale_algo. */
+static int read_target(PyObject *const *values, struct target *out)
+{
+    out->algo = HR_SCALE_BICUBIC;
+    if (hrpy_image_extent(values[0], "width", 1, &out->width) ||
+        hrpy_image_extent(values[1], "height", 1, &out->height))
+        return -1;
+    return hrpy_image_algo(values[2], &out->algo);
+}
+
+static PyObject *resize_detached(struct hrpy_state *state, const struct hr_array *image,
+                                 const struct target *target)
+{
+    PyThreadState *detached;
+    struct hr_array *array = NULL;
+    struct hr_ctx *ctx = NULL;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    detached = PyEval_SaveThread();
+    status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
+    if (status == HR_OK)
+        status = hr_image_resize(ctx, image, target->width, target->height,
+                                 target->algo, &array, &err);
+    hrpy_ctx_release(state->ctx_pool, &ctx);
+    PyEval_RestoreThread(detached);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_buffer_new(state, &array, NULL, 0);
+}
+
+static PyObject *resize(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
+{
+    static const char *const names[] = {"image", "width", "height", "scale_algo"};
+    static const struct hrpy_params params = {"resize", names, 4, 3, 4};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value image = HR_VALUE_EMPTY;
+    struct target target;
+    PyObject *values[4];
+    PyObject *result;
+
+    hrpy_drain_decrefs();
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        read_target(values + 1, &target) ||
+        hrpy_import(state, values[0], HRPY_WANT_ARRAY, &image))
+        return NULL;
+    result = resize_detached(state, hr_value_peek_array(&image), &target);
+    hr_value_release(&image);
+    return result;
+}
+
+static PyObject *resize_op(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
+                           PyObject *kwnames)
+{
+    static const char *const names[] = {"width", "height", "scale_algo"};
+    static const struct hrpy_params params = {"resize", names, 3, 2, 0};
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_op op = {NULL, NULL};
+    struct hr_error err = {0};
+    enum hr_status status;
+    struct target target;
+    PyObject *values[3];
+
+    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
+        read_target(values, &target))
+        return NULL;
+    status = hr_image_resize_op(target.width, target.height, target.algo, &op, &err);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_op_new(state, &op, HRPY_WANT_ARRAY);
+}
+
+/* ---- read_file ---- */
+
+#define READ_FILE_MAX ((uint64_t)256 << 20)
+
+static PyObject *read_file(PyObject *module, PyObject *path)
+{
+    PyThreadState *detached;
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value text = HR_VALUE_EMPTY;
+    struct hr_value bytes = HR_VALUE_EMPTY;
+    struct hr_buffer *buffer = NULL;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    hrpy_drain_decrefs();
+    if (hrpy_import(state, path, HRPY_WANT_SOURCE, &text))
+        return NULL;
+    if (text.cls != &hr_text_class) {
+        hr_value_release(&text);
+        return PyErr_Format(PyExc_TypeError,
+                            "path must be a str or os.PathLike, not %.100s",
+                            Py_TYPE(path)->tp_name);
+    }
+    detached = PyEval_SaveThread();
+    status = hr_file_read(hr_text_peek(&text, NULL), READ_FILE_MAX, &buffer, &err);
+    PyEval_RestoreThread(detached);
+    hr_value_release(&text);
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    bytes = hr_value_of_bytes(&buffer);
+    return hrpy_export(state, &bytes);
+}
+
+static PyObject *read_file_op(PyObject *module, PyObject *ignored)
+{
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_op op = {NULL, NULL};
+    struct hr_error err = {0};
+    enum hr_status status = hr_file_read_op(READ_FILE_MAX, &op, &err);
+
+    (void)ignored;
+    if (status != HR_OK)
+        return raise_status(state, status, &err);
+    return hrpy_op_new(state, &op, HRPY_WANT_SOURCE);
+}
+
+/* ---- buffers ---- */
+
+static PyObject *as_buffer(PyObject *module, PyObject *obj)
+{
+    struct hrpy_state *state = hrpy_state_of_module(module);
+    struct hr_value array = HR_VALUE_EMPTY;
+
+    hrpy_drain_decrefs();
+    if (hrpy_import(state, obj, HRPY_WANT_ARRAY, &array))
+        return NULL;
+    return hrpy_export(state, &array);
+}
+
+static PyObject *pool_stats(PyObject *module, PyObject *ignored)
+{
+    struct hr_pool_stats stats;
+
+    (void)module;
+    (void)ignored;
+    hrpy_drain_decrefs();
+    hr_pool_stats(&stats);
+    return Py_BuildValue("{s:K,s:K,s:K,s:K}", "live_bytes",
+                         (unsigned long long)stats.live_bytes, "cached_bytes",
+                         (unsigned long long)stats.cached_bytes, "live_count",
+                         (unsigned long long)stats.live_count, "mapped_total",
+                         (unsigned long long)stats.mapped_total);
+}
+
+static PyObject *pool_trim(PyObject *module, PyObject *ignored)
+{
+    PyThreadState *detached;
+    (void)module;
+    (void)ignored;
+    hrpy_drain_decrefs();
+    detached = PyEval_SaveThread();
+    hr_pool_trim();
+    PyEval_RestoreThread(detached);
+    Py_RETURN_NONE;
+}
+
+static PyObject *image_simd(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return PyUnicode_FromString(hr_image_simd());
+}
+
+/* ---- the table ---- */
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+#define IMAGE_SIGNATURE "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
+
+PyMethodDef hrpy_io_methods[] = {
+    {"load_image", FAST(load_image), METH_FASTCALL | METH_KEYWORDS,
+     "load_image($module, src, width=None, height=None, " IMAGE_SIGNATURE
+     ", name=None)\n--\n\nSee headrace.io.load_image."},
+    {"load_image_op", FAST(load_image_op), METH_FASTCALL | METH_KEYWORDS,
+     "load_image_op($module, *, width=None, height=None, " IMAGE_SIGNATURE
+     ", name=None)\n--\n\nheadrace.io.load_image with its arguments bound."},
+    {"load_image_batch", FAST(load_image_batch), METH_FASTCALL | METH_KEYWORDS,
+     "load_image_batch($module, srcs, width, height, " IMAGE_SIGNATURE
+     ", strict=True)\n--\n\nSee headrace.io.load_image_batch."},
+    {"load_image_batch_op", FAST(load_image_batch_op), METH_FASTCALL | METH_KEYWORDS,
+     "load_image_batch_op($module, *, width, height, " IMAGE_SIGNATURE
+     ", strict=True)\n--\n\nheadrace.io.load_image_batch with its arguments bound."},
+    {"resize", FAST(resize), METH_FASTCALL | METH_KEYWORDS,
+     "resize($module, image, width, height, scale_algo='bicubic')\n--\n\n"
+     "See headrace.io.resize."},
+    {"resize_op", FAST(resize_op), METH_FASTCALL | METH_KEYWORDS,
+     "resize_op($module, *, width, height, scale_algo='bicubic')\n--\n\n"
+     "headrace.io.resize with its arguments bound."},
+    {"read_file", read_file, METH_O,
+     "read_file($module, path, /)\n--\n\nSee headrace.io.read_file."},
+    {"read_file_op", read_file_op, METH_NOARGS,
+     "read_file_op($module, /)\n--\n\nheadrace.io.read_file as an operation."},
+    {"convert_frames", hrpy_convert_frames, METH_O,
+     "convert_frames($module, frames, /)\n--\n\nSee headrace.io.convert_frames."},
+    {"as_buffer", as_buffer, METH_O,
+     "as_buffer($module, obj, /)\n--\n\n"
+     "A CPUBuffer that shares an array's memory and keeps it alive."},
+    {"pool_stats", pool_stats, METH_NOARGS,
+     "pool_stats($module, /)\n--\n\n"
+     "What the buffer pool holds: live_bytes, cached_bytes, live_count, mapped_total."},
+    {"pool_trim", pool_trim, METH_NOARGS,
+     "pool_trim($module, /)\n--\n\n"
+     "Give the buffer pool's cached memory back to the system."},
+    {"image_simd", image_simd, METH_NOARGS,
+     "image_simd($module, /)\n--\n\n"
+     "Instruction set of the resize kernels: 'avx2', 'sse4.1' or 'portable'."},
+    {NULL, NULL, 0, NULL},
+};

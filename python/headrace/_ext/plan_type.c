@@ -1,0 +1,402 @@
+/* plan_type.c - headrace._ext.Plan: the stages of a pipeline, in order.
+ *
+ * A thin layer: headrace.pipeline checks arguments and works out what each stage's
+ * outputs have to be; this type hands them to hr_plan. Used by one thread. */
+#include "foreign.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+struct plan {
+    PyObject_HEAD
+    struct hr_plan *plan; /* NULL once built */
+    struct hrpy_python_op **ops;
+    size_t op_count;
+};
+
+/* ---- native ops: a plan needs its own, the Op object keeps the original ---- */
+
+struct lent_op {
+    struct hr_op *op; /* in owner */
+    PyObject *owner;
+};
+
+static enum hr_status lent_run(void *state, struct hr_ctx *ctx, const struct hr_value *in,
+                               struct hr_value *out, struct hr_error *err)
+{
+    struct lent_op *lent = state;
+
+    return lent->op->cls->run(lent->op->state, ctx, in, out, err);
+}
+
+static void lent_free(void *state)
+{
+    struct lent_op *lent = state;
+
+    hrpy_decref(lent->owner);
+    hr__free(lent);
+}
+
+static const struct hr_op_class lent_class = {
+    .name = "native op",
+    .run = lent_run,
+    .free_state = lent_free,
+};
+
+static int lend_op(PyObject *owner, struct hr_op *out)
+{
+    struct lent_op *lent = hr__malloc(sizeof(*lent));
+
+    if (!lent) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    lent->op = hrpy_op_peek(owner, NULL);
+    lent->owner = Py_NewRef(owner);
+    *out = (struct hr_op){&lent_class, lent};
+    return 0;
+}
+
+/* ---- options ---- */
+
+/* key: None, an int, or a str that outlives the call. */
+static int parse_key(PyObject *key, struct hr_stage_options *out)
+{
+    if (key == Py_None)
+        return 0;
+    out->has_key = 1;
+    if (PyUnicode_Check(key)) {
+        out->key_name = PyUnicode_AsUTF8(key);
+        return out->key_name ? 0 : -1;
+    }
+    long index = PyLong_AsLong(key);
+    if (index == -1 && PyErr_Occurred())
+        return -1;
+    if (index > INT32_MAX || index < INT32_MIN) {
+        PyErr_Format(PyExc_ValueError, "key %ld is out of range", index);
+        return -1;
+    }
+    out->key_index = (int)index;
+    return 0;
+}
+
+/* max_failures: None, a count, or (numerator, denominator). */
+static int parse_max_failures(PyObject *limit, struct hr_stage_options *out)
+{
+    if (limit == Py_None)
+        return 0;
+    out->limit_failures = 1;
+    if (PyTuple_Check(limit))
+        return PyArg_ParseTuple(limit, "II", &out->fraction_num, &out->fraction_den)
+                   ? 0
+                   : -1;
+    out->max_failures = PyLong_AsLongLong(limit);
+    return out->max_failures == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+struct pipe_args {
+    PyObject *op, *key, *limit, *spec;
+    const char *name, *kind;
+    unsigned int concurrency;
+    int input_order;
+};
+
+static int parse_options(const struct pipe_args *args, struct hr_stage_options *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->name = args->name;
+    out->concurrency = args->concurrency;
+    out->order = args->input_order ? HR_OUTPUT_INPUT : HR_OUTPUT_COMPLETION;
+    if (parse_key(args->key, out))
+        return -1;
+    return parse_max_failures(args->limit, out);
+}
+
+/* ---- methods ---- */
+
+static struct hrpy_state *state_of(PyObject *self)
+{
+    return hrpy_state_of_type(Py_TYPE(self));
+}
+
+static PyObject *done(PyObject *self, enum hr_status status, const struct hr_error *err)
+{
+    if (status != HR_OK)
+        return hrpy_raise(state_of(self), err);
+    Py_RETURN_NONE;
+}
+
+static int check_open(const struct plan *self)
+{
+    if (self->plan)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "the plan was built already");
+    return -1;
+}
+
+/* Adds op to those that garbage collection must know. Takes *op in any case. */
+static int keep_op(struct plan *self, struct hrpy_python_op **op)
+{
+    struct hrpy_python_op **grown =
+        hr__realloc(self->ops, self->op_count + 1, sizeof(struct hrpy_python_op *));
+
+    if (!grown) {
+        hrpy_python_op_unref(op);
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->ops = grown;
+    self->ops[self->op_count++] = *op;
+    *op = NULL;
+    return 0;
+}
+
+/* A Python op on its way into the plan; kept by it and ready for the engine. */
+static int new_foreign(struct plan *self, const char *name, enum hrpy_op_kind kind,
+                       PyObject *callable, PyObject *spec, struct hr_foreign *out)
+{
+    struct hrpy_python_op *op = NULL;
+
+    if (check_open(self))
+        return -1;
+    op = hrpy_python_op_new(Py_TYPE((PyObject *)self), name, kind, callable, spec);
+    if (!op)
+        return -1;
+    struct hr_foreign foreign = hrpy_python_op_foreign(op);
+    if (keep_op(self, &op)) {
+        foreign.cls->free_state(foreign.state);
+        return -1;
+    }
+    *out = foreign;
+    return 0;
+}
+
+static PyObject *drop_refused(PyObject *self, enum hr_status status,
+                              struct hr_foreign *foreign, const struct hr_error *err)
+{
+    if (status != HR_OK && foreign->cls)
+        foreign->cls->free_state(foreign->state);
+    return done(self, status, err);
+}
+
+static PyObject *plan_source(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_foreign foreign = {0};
+    struct hr_error err = {0};
+    PyObject *iterable, *spec;
+    const char *name;
+
+    if (!PyArg_ParseTuple(args, "OsO:source", &iterable, &name, &spec) ||
+        new_foreign(self, name, HRPY_SOURCE, iterable, spec, &foreign))
+        return NULL;
+    enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
+    return drop_refused(obj, status, &foreign, &err);
+}
+
+static PyObject *plan_pipe_native(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_stage_options options;
+    struct pipe_args pipe = {0};
+    struct hr_op op = {0};
+    struct hr_error err = {0};
+
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "O!sIpOO:pipe_native", state_of(obj)->op_type, &pipe.op,
+                          &pipe.name, &pipe.concurrency, &pipe.input_order, &pipe.key,
+                          &pipe.limit) ||
+        parse_options(&pipe, &options) || lend_op(pipe.op, &op))
+        return NULL;
+    enum hr_status status = hr_plan_pipe(self->plan, &op, &options, &err);
+    hr_op_free(&op);
+    return done(obj, status, &err);
+}
+
+static int kind_of(const char *text, enum hrpy_op_kind *out)
+{
+    if (strcmp(text, "function") == 0)
+        *out = HRPY_FUNCTION;
+    else if (strcmp(text, "generator") == 0)
+        *out = HRPY_GENERATOR;
+    else if (strcmp(text, "iterate") == 0)
+        *out = HRPY_ITERATE;
+    else
+        return PyErr_Format(PyExc_ValueError, "unknown kind of op '%s'", text), -1;
+    return 0;
+}
+
+static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_stage_options options;
+    struct pipe_args pipe = {0};
+    struct hr_foreign foreign = {0};
+    struct hr_error err = {0};
+    enum hrpy_op_kind kind = HRPY_FUNCTION;
+
+    if (!PyArg_ParseTuple(args, "OssIpOOO:pipe_python", &pipe.op, &pipe.kind, &pipe.name,
+                          &pipe.concurrency, &pipe.input_order, &pipe.key, &pipe.limit,
+                          &pipe.spec) ||
+        kind_of(pipe.kind, &kind) || parse_options(&pipe, &options) ||
+        new_foreign(self, pipe.name, kind, pipe.op, pipe.spec, &foreign))
+        return NULL;
+    enum hr_status status = hr__plan_foreign_pipe(
+        self->plan, &foreign, kind != HRPY_FUNCTION, &options, &err);
+    return drop_refused(obj, status, &foreign, &err);
+}
+
+static PyObject *plan_aggregate(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    unsigned int n;
+    int drop_last, columns;
+
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "Ipp:aggregate", &n, &drop_last, &columns))
+        return NULL;
+    enum hr_status status = hr_plan_aggregate(self->plan, n, drop_last, columns, &err);
+    return done(obj, status, &err);
+}
+
+static PyObject *plan_disaggregate(PyObject *obj, PyObject *unused)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+
+    (void)unused;
+    if (check_open(self))
+        return NULL;
+    return done(obj, hr_plan_disaggregate(self->plan, &err), &err);
+}
+
+static PyObject *plan_sink(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    unsigned int n;
+
+    if (check_open(self) || !PyArg_ParseTuple(args, "I:sink", &n))
+        return NULL;
+    return done(obj, hr_plan_sink(self->plan, n, &err), &err);
+}
+
+static PyObject *plan_build(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_pipeline_options options = {0};
+    PyObject *note_stage, *too_many_failures;
+
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "IOO:build", &options.num_threads, &note_stage,
+                          &too_many_failures))
+        return NULL;
+    PyObject *engine =
+        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count, &options,
+                        note_stage, too_many_failures);
+    if (engine)
+        self->op_count = 0;
+    return engine;
+}
+
+/* ---- the type ---- */
+
+static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct hr_error err = {0};
+
+    if (!PyArg_ParseTuple(args, ":Plan") || (kwargs && PyDict_GET_SIZE(kwargs))) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "Plan takes no arguments");
+        return NULL;
+    }
+    struct plan *self = (struct plan *)type->tp_alloc(type, 0);
+    if (!self)
+        return NULL;
+    enum hr_status status = hr_plan_new(&self->plan, &err);
+    if (status == HR_OK)
+        status = hr__plan_runtime(self->plan, hrpy_runtime());
+    if (status != HR_OK) {
+        Py_DECREF(self);
+        return hrpy_raise(hrpy_state_of_type(type), &err);
+    }
+    return (PyObject *)self;
+}
+
+static int plan_traverse(PyObject *obj, visitproc visit, void *arg)
+{
+    struct plan *self = (struct plan *)obj;
+
+    Py_VISIT(Py_TYPE(obj));
+    for (size_t i = 0; i < self->op_count; i++) {
+        int result = hrpy_python_op_visit(self->ops[i], visit, arg);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static int plan_clear(PyObject *obj)
+{
+    struct plan *self = (struct plan *)obj;
+
+    hr_plan_free(&self->plan);
+    for (size_t i = 0; i < self->op_count; i++)
+        hrpy_python_op_unref(&self->ops[i]);
+    self->op_count = 0;
+    hr__free(self->ops);
+    self->ops = NULL;
+    return 0;
+}
+
+static void plan_dealloc(PyObject *obj)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+
+    PyObject_GC_UnTrack(obj);
+    (void)plan_clear(obj);
+    type->tp_free(obj);
+    Py_DECREF(type);
+}
+
+static PyMethodDef plan_methods[] = {
+    {"source", plan_source, METH_VARARGS,
+     "source($self, iterable, name, want, /)\n--\n\n"
+     "Add the source; its items are imported as `want` says."},
+    {"pipe_native", plan_pipe_native, METH_VARARGS,
+     "pipe_native($self, op, name, concurrency, input_order, key, max_failures, /)\n"
+     "--\n\nAdd a stage that runs a native op."},
+    {"pipe_python", plan_pipe_python, METH_VARARGS,
+     "pipe_python($self, op, kind, name, concurrency, input_order, key, max_failures, "
+     "want, /)\n--\n\n"
+     "Add a stage that calls op; its results are imported as `want` says."},
+    {"aggregate", plan_aggregate, METH_VARARGS,
+     "aggregate($self, n, drop_last, columns, /)\n--\n\nAdd a stage that makes lists."},
+    {"disaggregate", plan_disaggregate, METH_NOARGS,
+     "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
+    {"sink", plan_sink, METH_VARARGS,
+     "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
+    {"build", plan_build, METH_VARARGS,
+     "build($self, num_threads, note_stage, too_many_failures, /)\n--\n\n"
+     "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot plan_slots[] = {
+    {Py_tp_doc, (void *)"Plan()\n--\n\nThe stages of a pipeline, in order."},
+    {Py_tp_new, plan_new},
+    {Py_tp_dealloc, plan_dealloc},
+    {Py_tp_traverse, plan_traverse},
+    {Py_tp_clear, plan_clear},
+    {Py_tp_methods, plan_methods},
+    {0, NULL},
+};
+
+PyType_Spec hrpy_plan_spec = {
+    .name = "headrace._ext.Plan",
+    .basicsize = sizeof(struct plan),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = plan_slots,
+};

@@ -1,0 +1,297 @@
+/* python_op.c - sources and ops written in Python, as the engine sees them.
+ *
+ * The engine calls run() in an attached thread with a batch of calls: each takes one
+ * item out of the core, calls Python, and puts the outputs back in. Nothing here takes
+ * a lock, waits, or attaches.
+ *
+ * An op's exception is the failure of its item, StopIteration and GeneratorExit
+ * included: an op cannot end the stream. SystemExit and KeyboardInterrupt end the run,
+ * as they would end a loop that calls the op.
+ *
+ * A source's iterator is advanced by one thread at a time; the engine sees to that, and
+ * `pulling` catches a source that asks its own pipeline for items. When it is the
+ * consumer that advances it, Ctrl-C may hit inside the source: the KeyboardInterrupt is
+ * also left in the consumer's interrupt slot, so that next() raises it at once and not
+ * after the items that are ready. */
+#include "foreign.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "base/sys.h"
+
+struct hrpy_python_op {
+    /* const after creation */
+    struct hrpy_state *state;
+    PyObject *type; /* keeps the module alive, and so `state` */
+    PyObject *callable;
+    enum hrpy_op_kind kind;
+    char name[sizeof(((struct hr_error *)0)->origin)]; /* the stage's, cut */
+    struct hrpy_shape shape;
+
+    PyObject *iterator; /* source: owned by the thread that set `pulling` */
+    /* source: set acquire, cleared release; each puller sees what the last one did */
+    atomic_flag pulling;
+    _Atomic uint32_t refs; /* dropped acq_rel: the last one sees what the others did */
+};
+
+static _Thread_local PyObject **interrupt_slot;
+
+PyObject **hrpy_interrupt_slot(PyObject **slot)
+{
+    PyObject **old = interrupt_slot;
+
+    interrupt_slot = slot;
+    return old;
+}
+
+/* ---- outcomes ---- */
+
+static bool is_fatal(PyObject *exc)
+{
+    return PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt) ||
+           PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
+}
+
+/* The exception that is set becomes the call's failure. */
+static void fail(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *exc = hrpy_raised_take();
+
+    call->outcome = HR_TASK_FAILED;
+    call->fatal = is_fatal(exc);
+    hrpy_raised_describe(exc, op->name, &call->error);
+    if (op->kind != HRPY_SOURCE && !call->fatal)
+        hrpy_raised_forget_locals(exc);
+    if (interrupt_slot && !*interrupt_slot &&
+        PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt))
+        *interrupt_slot = Py_NewRef(exc);
+    call->exception = hrpy_raised_box(exc);
+}
+
+/* Put one output into the call. Takes obj; false with an exception set. */
+static bool give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj)
+{
+    int failed = hrpy_shape_import(op->state, &op->shape, obj, op->kind == HRPY_SOURCE,
+                                   &call->out[call->out_count]);
+
+    Py_DECREF(obj);
+    if (!failed)
+        call->out_count++;
+    return !failed;
+}
+
+/* ---- calls ---- */
+
+static void run_function(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *arg = hrpy_export(op->state, call->in);
+    PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
+
+    Py_XDECREF(arg);
+    if (result == Py_None) {
+        Py_DECREF(result);
+        call->outcome = HR_TASK_FILTERED;
+    } else if (!result || !give(op, call, result)) {
+        fail(op, call);
+    }
+}
+
+static PyObject *open_iterator(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *arg = hrpy_export(op->state, call->in);
+
+    if (!arg || op->kind == HRPY_ITERATE) {
+        PyObject *iterator = arg ? PyObject_GetIter(arg) : NULL;
+        Py_XDECREF(arg);
+        return iterator;
+    }
+    PyObject *iterable = PyObject_CallOneArg(op->callable, arg);
+    Py_DECREF(arg);
+    PyObject *iterator = iterable ? PyObject_GetIter(iterable) : NULL;
+    Py_XDECREF(iterable);
+    return iterator;
+}
+
+/* Give what the iterator yields, up to the grant and until_ns. Nones of ops are
+ * skipped; Nones of a source are items. Returns false when the iterator is at its end
+ * or failed. */
+static bool advance(struct hrpy_python_op *op, struct hr_call *call, PyObject *iterator,
+                    int64_t until_ns)
+{
+    iternextfunc next = Py_TYPE(iterator)->tp_iternext;
+
+    do {
+        PyObject *obj = next(iterator);
+        if (!obj) {
+            if (!PyErr_Occurred())
+                return false;
+            if (!PyErr_ExceptionMatches(PyExc_StopIteration)) {
+                fail(op, call);
+                return false;
+            }
+            PyErr_Clear();
+            return false;
+        }
+        if (obj == Py_None && op->kind != HRPY_SOURCE) {
+            Py_DECREF(obj);
+        } else if (!give(op, call, obj)) {
+            fail(op, call);
+            return false;
+        }
+    } while (call->out_count < call->grant && HR_SYS(now_ns)() < until_ns);
+    call->outcome = HR_TASK_MORE;
+    return true;
+}
+
+static void run_generator(struct hrpy_python_op *op, struct hr_call *call,
+                          int64_t until_ns)
+{
+    PyObject *iterator = *call->iterator;
+
+    *call->iterator = NULL;
+    if (!iterator)
+        iterator = open_iterator(op, call);
+    if (!iterator)
+        fail(op, call);
+    else if (advance(op, call, iterator, until_ns))
+        *call->iterator = iterator;
+    else
+        Py_DECREF(iterator);
+}
+
+static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
+                               int64_t until_ns)
+{
+    if (!op->iterator)
+        op->iterator = PyObject_GetIter(op->callable);
+    if (!op->iterator)
+        fail(op, call);
+    else if (!advance(op, call, op->iterator, until_ns))
+        Py_CLEAR(op->iterator);
+}
+
+static void run_source(struct hrpy_python_op *op, struct hr_call *call, int64_t until_ns)
+{
+    if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the source asked for the next item of its own pipeline");
+        fail(op, call);
+        return;
+    }
+    run_source_pulling(op, call, until_ns);
+    atomic_flag_clear_explicit(&op->pulling, memory_order_release);
+}
+
+static size_t run(void *state, struct hr_call *calls, size_t count, int64_t until_ns)
+{
+    /* A reference, since the op may drop the last one to its own pipeline. */
+    struct hrpy_python_op *op = hrpy_python_op_ref(state);
+    size_t done = 0;
+
+    do {
+        struct hr_call *call = &calls[done++];
+        call->outcome = HR_TASK_DONE;
+        call->out_count = 0;
+        call->exception = HR_VALUE_EMPTY;
+        call->fatal = false;
+        if (op->kind == HRPY_FUNCTION)
+            run_function(op, call);
+        else if (op->kind == HRPY_SOURCE)
+            run_source(op, call, until_ns);
+        else
+            run_generator(op, call, until_ns);
+    } while (done < count && HR_SYS(now_ns)() < until_ns);
+    hrpy_python_op_unref(&op);
+    return done;
+}
+
+static void drop_iterator(void *state, void *iterator)
+{
+    (void)state;
+    hrpy_decref(iterator);
+}
+
+static void free_state(void *state)
+{
+    struct hrpy_python_op *op = state;
+
+    hrpy_python_op_unref(&op);
+}
+
+static const struct hr_foreign_class python_class = {
+    .run = run,
+    .drop_iterator = drop_iterator,
+    .free_state = free_state,
+};
+
+/* ---- life ---- */
+
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
+                                          enum hrpy_op_kind kind, PyObject *callable,
+                                          PyObject *spec)
+{
+    struct hrpy_python_op *op = hr__calloc(1, sizeof(*op));
+
+    if (!op) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    atomic_init(&op->refs, 1);
+    atomic_flag_clear(&op->pulling);
+    op->state = hrpy_state_of_type(type);
+    op->type = Py_NewRef((PyObject *)type);
+    op->callable = Py_NewRef(callable);
+    op->kind = kind;
+    (void)snprintf(op->name, sizeof(op->name), "%s", name);
+    if (hrpy_shape_init(&op->shape, spec))
+        hrpy_python_op_unref(&op);
+    return op;
+}
+
+struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op)
+{
+    /* relaxed: the caller's own reference keeps it alive */
+    atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
+    return op;
+}
+
+void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
+{
+    struct hrpy_python_op *op = *op_ptr;
+
+    *op_ptr = NULL;
+    if (!op || atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    hrpy_shape_fini(&op->shape);
+    if (op->iterator)
+        hrpy_decref(op->iterator);
+    hrpy_decref(op->callable);
+    hrpy_decref(op->type);
+    hr__free(op);
+}
+
+struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op)
+{
+    return (struct hr_foreign){&python_class, hrpy_python_op_ref(op)};
+}
+
+/* The references visited are held by the op and by nobody else. */
+int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
+{
+    Py_VISIT(op->type);
+    Py_VISIT(op->callable);
+    Py_VISIT(op->iterator);
+    return 0;
+}
+
+void hrpy_python_op_close(struct hrpy_python_op *op)
+{
+    if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire))
+        return; /* a consumer is inside; the iterator goes with the pipeline */
+    PyObject *iterator = op->iterator;
+    op->iterator = NULL;
+    Py_XDECREF(iterator);
+    atomic_flag_clear_explicit(&op->pulling, memory_order_release);
+}

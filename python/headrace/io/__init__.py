@@ -1,0 +1,28 @@
+"""Files and images: functions that work alone and as native stages of a pipeline.
+
+``load_image("a.jpg", width=224, height=224)`` returns a `CPUBuffer`. Handed to
+``PipelineBuilder.pipe``, alone or in `functools.partial`, the same function runs in the
+C engine without the GIL.
+
+Every result is a `CPUBuffer`: ``numpy.asarray(buffer)``, ``numpy.from_dlpack(buffer)``,
+``torch.from_dlpack(buffer)`` and ``memoryview(buffer)`` share its memory and keep it
+alive.
+"""
+
+from headrace._ext import CPUBuffer
+from headrace.errors import SlotFailure
+from headrace.io._arrays import convert_frames, to_numpy, to_torch
+from headrace.io._files import read_file
+from headrace.io._images import load_image, load_image_batch, resize
+
+__all__ = [
+    "CPUBuffer",
+    "SlotFailure",
+    "convert_frames",
+    "load_image",
+    "load_image_batch",
+    "read_file",
+    "resize",
+    "to_numpy",
+    "to_torch",
+]

@@ -1,0 +1,139 @@
+"""Images: load one, load a batch, resize."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from headrace import _ext
+from headrace.io._ops import native
+
+if TYPE_CHECKING:
+    from headrace.io._ops import ArrayLike, Source
+
+PixFmt: TypeAlias = Literal["rgb24"]
+ScaleMode: TypeAlias = Literal["pad", "crop"] | None
+ScaleAlgo: TypeAlias = Literal["box", "bilinear", "bicubic", "lanczos"]
+
+
+@native(_ext.load_image_op)
+def load_image(
+    src: Source,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    pix_fmt: PixFmt = "rgb24",
+    scale_mode: ScaleMode = "pad",
+    scale_algo: ScaleAlgo = "bicubic",
+    name: str | None = None,
+) -> _ext.CPUBuffer:
+    """Decode one JPEG or PNG picture, and scale it when a size is given.
+
+    The format is told by content, never by the file's name. The GIL is released.
+
+    Args:
+        src: A path (`str` or `os.PathLike`), or the encoded picture itself: `bytes`,
+            `bytearray`, `memoryview`, a `CPUBuffer` or another uint8 buffer. It is not
+            copied, and must not be written to meanwhile.
+        width: Target width in pixels. `None` keeps the picture's own.
+        height: Target height in pixels. `None` keeps the picture's own.
+        pix_fmt: ``"rgb24"``: red, green, blue. Grey and palette pictures are expanded;
+            an alpha channel is dropped, not blended.
+        scale_mode: How the picture meets the target. ``"pad"`` fits it inside, centred
+            on black; ``"crop"`` covers the target and cuts centrally; `None` stretches.
+        scale_algo: The resampling filter, see `resize`.
+        name: Stands for the source in error messages. Default: the path, or
+            ``"<bytes>"``.
+
+    Returns:
+        A new, writable `CPUBuffer` of shape (height, width, 3), dtype uint8, rows from
+        top to bottom.
+
+    Raises:
+        OSError: The file could not be read (`FileNotFoundError` and so on).
+        headrace.errors.FormatError: Empty, truncated, corrupt, or not a picture; the
+            message says what was found.
+        headrace.errors.UnsupportedError: A picture of a kind that is not handled.
+        headrace.errors.LimitError: More than 178,956,970 pixels, a side over 65,535,
+            more than 100 JPEG scans, or an encoded size over 256 MiB.
+        TypeError: `src` is none of the above.
+        ValueError: An argument has no such value, or a path contains a NUL character.
+    """
+    return _ext.load_image(src, width, height, pix_fmt, scale_mode, scale_algo, name)
+
+
+@native(_ext.load_image_batch_op)
+def load_image_batch(
+    srcs: list[Source] | tuple[Source, ...],
+    *,
+    width: int,
+    height: int,
+    pix_fmt: PixFmt = "rgb24",
+    scale_mode: ScaleMode = "pad",
+    scale_algo: ScaleAlgo = "bicubic",
+    strict: bool = True,
+) -> _ext.CPUBuffer:
+    """Decode pictures into the slots of one array, in the order of their sources.
+
+    Called directly it works in the calling thread, with the GIL released; in a pipeline
+    all idle workers share the slots.
+
+    Args:
+        srcs: A list or tuple of sources, each as for `load_image`.
+        width: Width of every slot in pixels.
+        height: Height of every slot in pixels.
+        pix_fmt: As for `load_image`.
+        scale_mode: As for `load_image`.
+        scale_algo: As for `load_image`.
+        strict: With `True` the first slot that fails, in order, fails the call, after
+            all were tried. With `False` failed slots are zero and listed in the
+            result's ``failures``: nothing is dropped, so labels stay aligned.
+
+    Returns:
+        A new, writable `CPUBuffer` of shape (len(srcs), height, width, 3), dtype uint8,
+        with ``failures``, a tuple of `SlotFailure` (index, name, reason).
+
+    Raises:
+        ValueError: `srcs` is empty, or an argument has no such value.
+        TypeError: `srcs` is no list or tuple, or an item of it is no source.
+        OSError, headrace.errors.HeadraceError: With ``strict=True``, as `load_image`.
+    """
+    return _ext.load_image_batch(
+        srcs, width, height, pix_fmt, scale_mode, scale_algo, strict
+    )
+
+
+@native(_ext.resize_op)
+def resize(
+    image: ArrayLike,
+    *,
+    width: int,
+    height: int,
+    scale_algo: ScaleAlgo = "bicubic",
+) -> _ext.CPUBuffer:
+    """Resize one picture or a batch of them, stretching to the target.
+
+    The filters are antialiased: their support grows with the down-scaling factor. The
+    result equals that of Pillow's ``Image.resize`` byte for byte: separable, horizontal
+    pass first, rounded to 8 bits after each pass.
+
+    Args:
+        image: uint8 pixels of shape (H, W), (H, W, C) or (N, H, W, C), with C from 1 to
+            4: a `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer or
+            a ``numpy()`` method. It is read while the GIL is released.
+        width: Target width in pixels.
+        height: Target height in pixels.
+        scale_algo: ``"box"`` (area average), ``"bilinear"`` (triangle), ``"bicubic"``
+            (R. Keys, *Cubic Convolution Interpolation for Digital Image Processing*,
+            1981, a = -0.5), or ``"lanczos"`` (C. Duchon, *Lanczos Filtering in One and
+            Two Dimensions*, 1979; a = 3).
+
+    Returns:
+        A new, writable `CPUBuffer` of dtype uint8, shaped as `image` with the target's
+        height and width.
+
+    Raises:
+        TypeError: `image` is no array, not C-contiguous, or not uint8.
+        ValueError: It has another shape, or an argument has no such value.
+        headrace.errors.LimitError: The target exceeds a limit of `load_image`.
+    """
+    return _ext.resize(image, width, height, scale_algo)

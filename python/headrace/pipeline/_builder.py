@@ -1,0 +1,245 @@
+"""The builder: from calls to a plan of the C engine."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from headrace import _ext
+from headrace.pipeline._failures import note_stage, too_many_failures
+from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._shapes import Shape, resolve_shapes
+from headrace.pipeline._stages import (
+    Aggregate,
+    Disaggregate,
+    Pipe,
+    Sink,
+    Source,
+    check_count,
+    check_key,
+    check_max_failures,
+    native_op,
+    op_name,
+    python_op,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.pipeline._stages import Key, MaxFailures, Stage
+
+    OutputOrder = Literal["completion", "input"]
+
+
+class PipelineBuilder:
+    """Collects a source, stages and a sink, and builds pipelines of them.
+
+    Each method but `build` returns the builder, so that calls can be chained. It may
+    build several pipelines; they share the source object and the operations.
+    """
+
+    def __init__(self) -> None:
+        self._source: Source | None = None
+        self._stages: list[Stage] = []
+        self._sink: Sink | None = None
+
+    def __repr__(self) -> str:
+        return f"<PipelineBuilder {self._describe()}>"
+
+    def _describe(self) -> str:
+        parts = [self._source, *self._stages, self._sink]
+        return " → ".join(str(part) for part in parts if part is not None)
+
+    def add_source(
+        self, source: Iterable[Any], *, continuous: bool = False
+    ) -> PipelineBuilder:
+        """Set where items come from.
+
+        It is advanced by one thread at a time, ahead of need by up to 16 items. A
+        ``None`` that it yields is an item. When it raises, items that came before are
+        delivered, then the exception is raised to the consumer.
+
+        Args:
+            source: Any iterable.
+            continuous: Not supported yet: must be False.
+
+        Raises:
+            ValueError: There is a source already, or it is not iterable.
+        """
+        if self._source is not None:
+            raise ValueError("the builder has a source already")
+        if continuous:
+            raise NotImplementedError("continuous sources are not supported yet")
+        if not hasattr(source, "__iter__"):
+            if hasattr(source, "__aiter__"):
+                raise NotImplementedError("async sources are not supported yet")
+            raise ValueError(f"source must be iterable, got {source!r}")
+        self._source = Source(source)
+        return self
+
+    def pipe(
+        self,
+        op: Callable[[Any], Any] | Any,
+        /,
+        *,
+        key: Key = None,
+        concurrency: int = 1,
+        executor: None = None,
+        name: str | None = None,
+        output_order: OutputOrder = "completion",
+        max_failures: MaxFailures | None = None,
+    ) -> PipelineBuilder:
+        """Add a stage that applies an operation to each item.
+
+        A result of ``None`` drops the item. An item whose operation raises is skipped,
+        counted, and listed in `Pipeline.failures`.
+
+        Args:
+            op: One of:
+
+                - a function of `headrace.io`, alone or in `functools.partial` with
+                  keyword arguments: runs in C, without the GIL;
+                - any other callable;
+                - a generator function: each value that it yields is an item;
+                - an object that is not callable but has ``__getitem__``, such as a list
+                  or a dict: the item is the index.
+            key: Apply the operation to this field of items that are tuples (an int) or
+                dicts (a str), and keep the others.
+            concurrency: Items that may be in work at the same time.
+            executor: Not supported yet: must be None.
+            name: The stage's name; by default the function's or the class's.
+            output_order: ``"completion"``: results go on as they are ready;
+                ``"input"``: in the order of their items.
+            max_failures: Failures that are tolerated: a number, or a `Fraction` of the
+                calls (from the 100th on); negative: any number. None: as `build` says.
+
+        Raises:
+            ValueError: An argument is out of range.
+            TypeError: The operation can't be called, or its arguments don't fit.
+        """
+        if executor is not None:
+            raise NotImplementedError("executors are not supported yet")
+        if output_order not in ("completion", "input"):
+            raise ValueError(
+                f"output_order must be 'completion' or 'input', got {output_order!r}"
+            )
+        call, kind = native_op(op), "native"
+        if call is None:
+            call, kind = python_op(op)
+        stage = Pipe(
+            op=call,
+            kind=kind,
+            name=op_name(op) if name is None else name,
+            key=check_key(key),
+            concurrency=check_count("concurrency", concurrency),
+            input_order=output_order == "input",
+            max_failures=None
+            if max_failures is None
+            else check_max_failures(max_failures),
+        )
+        return self._add(stage)
+
+    def aggregate(
+        self, n: int, /, *, drop_last: bool = False, columns: bool = False
+    ) -> PipelineBuilder:
+        """Add a stage that makes lists of n items.
+
+        Args:
+            n: Items per list; the last list may be shorter.
+            drop_last: Drop a last list that is shorter.
+            columns: Items must be tuples or dicts of one shape; make one of lists, a
+                list per field, instead of a list of them.
+        """
+        if hasattr(n, "accumulate"):
+            raise NotImplementedError("custom aggregators are not supported yet")
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise TypeError(f"aggregate() takes a number of items, got {n!r}")
+        return self._add(Aggregate(check_count("n", n), bool(drop_last), bool(columns)))
+
+    def disaggregate(self) -> PipelineBuilder:
+        """Add a stage that makes an item of each element of the items.
+
+        Elements that are ``None`` are dropped. An item that can't be iterated fails.
+        """
+        return self._add(Disaggregate())
+
+    def add_sink(self, buffer_size: int = 3) -> PipelineBuilder:
+        """Set how many finished items may wait for the consumer.
+
+        Raises:
+            ValueError: There is a sink already, or the size is less than 1.
+        """
+        if self._sink is not None:
+            raise ValueError("the builder has a sink already")
+        self._sink = Sink(check_count("buffer_size", buffer_size))
+        return self
+
+    def _add(self, stage: Stage) -> PipelineBuilder:
+        self._stages.append(stage)
+        return self
+
+    def build(
+        self, *, num_threads: int | None = None, max_failures: MaxFailures = -1
+    ) -> Pipeline:
+        """Build a pipeline. It starts when it is iterated, or by `Pipeline.start`.
+
+        Args:
+            num_threads: Threads that run the stages; None: as many as the process has
+                processors (by affinity and cgroup).
+            max_failures: For each stage that has none of its own: failures that are
+                tolerated, see `pipe`.
+
+        Raises:
+            RuntimeError: There is no source or no sink.
+            TypeError: Stages do not fit together.
+        """
+        if self._source is None:
+            raise RuntimeError("the builder has no source; call add_source()")
+        if self._sink is None:
+            raise RuntimeError("the builder has no sink; call add_sink()")
+        threads = 0 if num_threads is None else check_count("num_threads", num_threads)
+        limit = check_max_failures(max_failures)
+        source_shape, shapes = resolve_shapes(self._stages)
+        plan = _ext.Plan()
+        plan.source(self._source.iterable, str(self._source), source_shape)
+        for stage, shape in zip(self._stages, shapes, strict=True):
+            _add_to_plan(plan, stage, shape, limit)
+        plan.sink(self._sink.buffer_size)
+        engine = plan.build(threads, note_stage, too_many_failures)
+        return Pipeline(engine, self._describe())
+
+
+def _limit(value: MaxFailures) -> int | tuple[int, int] | None:
+    """A limit of failures as the engine takes it."""
+    if isinstance(value, Fraction):
+        return value.numerator, value.denominator
+    return None if value < 0 else value
+
+
+def _add_to_plan(
+    plan: _ext.Plan, stage: Stage, shape: Shape | None, limit: MaxFailures
+) -> None:
+    if isinstance(stage, Aggregate):
+        plan.aggregate(stage.n, stage.drop_last, stage.columns)
+    elif isinstance(stage, Disaggregate):
+        if shape is None:
+            plan.disaggregate()
+        else:
+            plan.pipe_python(
+                None, "iterate", str(stage), 1, True, None, _limit(limit), shape
+            )
+    else:
+        _add_pipe(plan, stage, shape, limit)
+
+
+def _add_pipe(
+    plan: _ext.Plan, stage: Pipe, shape: Shape | None, limit: MaxFailures
+) -> None:
+    allowed = _limit(limit if stage.max_failures is None else stage.max_failures)
+    options = (stage.name, stage.concurrency, stage.input_order, stage.key, allowed)
+    if isinstance(stage.op, _ext.Op):
+        plan.pipe_native(stage.op, *options)
+    else:
+        assert shape is not None
+        assert stage.kind != "native"
+        plan.pipe_python(stage.op, stage.kind, *options, shape)

@@ -1,0 +1,55 @@
+"""The end of the interpreter: pipelines stop while Python can still run.
+
+Python ends in this order: `threading._register_atexit` callbacks, the join of
+non-daemon threads, `atexit`, teardown. A thread that consumes a pipeline must get its
+end before it is joined, so `atexit` is too late; but the first is a private function,
+so both are registered, and the second call finds nothing left to do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from headrace import _ext
+
+if TYPE_CHECKING:
+    from headrace._ext import Engine
+
+_GRACE = 3.0
+"""Seconds for running operations to end; what is stuck longer is left behind."""
+
+_running: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def stop_at_exit(engine: Engine) -> None:
+    """Stop the engine at the end of the interpreter, if it is still there."""
+    _running.add(engine)
+
+
+def _stop_all() -> None:
+    deadline = time.monotonic() + _GRACE
+    engines = list(_running)
+    _running.clear()
+    # RuntimeError: a pipeline of the parent process, in a forked child.
+    for engine in engines:
+        engine.request_stop()
+    for engine in engines:
+        with contextlib.suppress(TimeoutError, RuntimeError):
+            engine.stop(max(0.0, deadline - time.monotonic()))
+    _ext.end_runtime()
+
+
+def _register() -> None:
+    atexit.register(_stop_all)
+    early = getattr(threading, "_register_atexit", None)
+    if early is not None:
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending already
+            early(_stop_all)
+
+
+_register()

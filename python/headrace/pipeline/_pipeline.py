@@ -1,0 +1,154 @@
+"""A pipeline that was built: start, take items, stop, look inside."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline._exit import stop_at_exit
+from headrace.pipeline._failures import Failures
+from headrace.pipeline._stats import PipelineStats, find_bottleneck, read_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace._ext import Engine
+
+_logger = logging.getLogger("headrace.pipeline")
+
+_GRACE = 10.0
+"""Seconds that `Pipeline.stop` waits by default for running operations to end."""
+
+
+class Pipeline:
+    """A pipeline that was built by `PipelineBuilder.build`.
+
+    ``for item in pipeline`` starts it when needed and gives what is left of the run. A
+    `break` loses nothing: the next loop goes on with the next item. When the last
+    reference goes, the pipeline stops.
+
+    All methods may be called from any thread; several threads that take items share
+    them. A pipeline does not survive `os.fork`: the child's copy raises on use.
+    """
+
+    def __init__(self, engine: Engine, stages: str) -> None:
+        self._engine = engine
+        self._stages = stages
+        self._lock = threading.Lock()
+        self._started = False
+        self._stopped = False
+        self._failures = Failures(engine)
+
+    def __repr__(self) -> str:
+        state = "created"
+        if self._started:
+            state = "stopped" if self._stopped else "running"
+        return f"<Pipeline {self._stages}, {state}>"
+
+    # ---- life ----
+
+    def start(self) -> None:
+        """Start the threads. Iteration and `get_item` do it by themselves.
+
+        Raises:
+            RuntimeError: The pipeline was started before.
+        """
+        with self._lock:
+            if self._started:
+                raise RuntimeError("the pipeline was started before; build a new one")
+            self._start_locked()
+
+    def _start_locked(self) -> None:
+        self._engine.start()
+        self._started = True
+        stop_at_exit(self._engine)
+
+    def _ensure_started(self) -> None:
+        if not self._started:
+            with self._lock:
+                if not self._started:
+                    self._start_locked()
+
+    def stop(self, *, timeout: float | None = None) -> None:
+        """End the run and wait for the threads; items that are ready can still be taken.
+
+        Before `start` it does nothing, and a second time neither. Inside an operation
+        it only requests the end.
+
+        Args:
+            timeout: Seconds to wait for operations that are running; None: 10.
+
+        Raises:
+            TimeoutError: An operation did not end in time; the message names stage and
+                item. `stop` may be called again.
+        """
+        if not self._started:
+            return
+        self._stopped = True
+        self._engine.stop(_GRACE if timeout is None else timeout)
+
+    @contextmanager
+    def auto_stop(self, *, timeout: float | None = None) -> Iterator[Pipeline]:
+        """Start the pipeline, and stop it at the end of the ``with`` block.
+
+        An exception in the block is never replaced by one of `stop`, which is logged.
+
+        Args:
+            timeout: As of `stop`.
+        """
+        self.start()
+        try:
+            yield self
+        except BaseException:
+            try:
+                self.stop(timeout=timeout)
+            except Exception:
+                _logger.warning("the pipeline did not stop", exc_info=True)
+            raise
+        self.stop(timeout=timeout)
+
+    # ---- items ----
+
+    def get_item(self, *, timeout: float | None = None) -> Any:
+        """Take the next item, waiting for it.
+
+        Args:
+            timeout: Seconds to wait; 0 takes what is ready; None waits until the end.
+
+        Raises:
+            EOFError: There are no more items, or the pipeline was stopped.
+            TimeoutError: No item came in time. None is lost.
+            PipelineFailure: A stage failed too often. Told once, after the last item.
+            Exception: What the source raised. Told once, after the last item.
+        """
+        self._ensure_started()
+        return self._engine.next(timeout)
+
+    def get_iterator(self, *, timeout: float | None = None) -> Iterator[Any]:
+        """Return an iterator over what is left of the run. It raises as `get_item` does.
+
+        Args:
+            timeout: Seconds to wait for each item; None waits until the end.
+        """
+        self._ensure_started()
+        return self._engine.iterate(timeout)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.get_iterator()
+
+    # ---- what can be seen ----
+
+    @property
+    def failures(self) -> Failures:
+        """The items that failed so far: a sequence that grows while the pipeline runs."""
+        return self._failures
+
+    def stats(self) -> PipelineStats:
+        """Return what each stage has done so far. A snapshot."""
+        return read_stats(self._engine)
+
+    def bottleneck(self) -> str:
+        """Say in one sentence which stage limits the speed, and why."""
+        return find_bottleneck(self.stats())

@@ -1,0 +1,166 @@
+"""What a builder collects: the source, stages and sink, with checked arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from headrace._ext import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+Key: TypeAlias = "int | str | None"
+MaxFailures: TypeAlias = "int | Fraction"
+Kind: TypeAlias = Literal["native", "function", "generator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where items come from."""
+
+    iterable: Iterable[Any]
+
+    def __str__(self) -> str:
+        return "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A stage that applies an operation to each item, or to one field of it."""
+
+    op: Callable[[Any], Any] | Op
+    kind: Kind
+    name: str
+    key: Key
+    concurrency: int
+    input_order: bool
+    max_failures: MaxFailures | None
+
+    def __str__(self) -> str:
+        times = f"[{self.concurrency}]" if self.concurrency > 1 else ""
+        return self.name + times
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A stage that makes one item of n."""
+
+    n: int
+    drop_last: bool
+    columns: bool
+
+    def __str__(self) -> str:
+        return f"aggregate({self.n}{', columns' if self.columns else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Disaggregate:
+    """A stage that makes an item of each element."""
+
+    def __str__(self) -> str:
+        return "disaggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where items wait for the consumer."""
+
+    buffer_size: int
+
+    def __str__(self) -> str:
+        return f"sink({self.buffer_size})"
+
+
+Stage: TypeAlias = Pipe | Aggregate | Disaggregate
+
+
+# ---- arguments ----
+
+
+def check_count(name: str, value: int) -> int:
+    """Return a count that is at least 1, or raise ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be an int of at least 1, got {value!r}")
+    if value >= 2**31:
+        raise ValueError(f"{name} must be less than 2**31, got {value!r}")
+    return value
+
+
+def check_max_failures(value: MaxFailures) -> MaxFailures:
+    """Return a limit of failures, or raise."""
+    if isinstance(value, Fraction):
+        if not 0 < value <= 1:
+            raise ValueError(f"max_failures must be in (0, 1], got {value!r}")
+        if value.denominator >= 2**32:
+            raise ValueError(f"max_failures is too fine a fraction: {value!r}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"max_failures must be an int or a Fraction, got {value!r}")
+    return value
+
+
+def check_key(key: Key) -> Key:
+    """Return a key that selects a field of a tuple or a dict, or raise TypeError."""
+    if key is None or (isinstance(key, (int, str)) and not isinstance(key, bool)):
+        return key
+    raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+
+
+# ---- operations ----
+
+
+def native_op(op: object) -> Op | None:
+    """Bind the arguments of a native function; None if op is no native operation.
+
+    A native function may be wrapped in partials that bind keywords. One that binds a
+    positional argument is an ordinary Python callable.
+    """
+    if isinstance(op, Op):
+        return op
+    keywords: dict[str, Any] = {}
+    while isinstance(op, functools.partial):
+        if op.args:
+            return None
+        keywords = {**op.keywords, **keywords}
+        op = op.func
+    if not isinstance(op, types.FunctionType):
+        return None
+    bind = getattr(op, "__headrace_op__", None)
+    return None if bind is None else bind(**keywords)
+
+
+def _what_runs(op: object) -> object:
+    """The function that a call of op ends in, as far as can be told."""
+    while isinstance(op, functools.partial):
+        op = op.func
+    if inspect.isroutine(op) or isinstance(op, type):
+        return op
+    return type(op).__call__ if callable(op) else op
+
+
+def op_name(op: object) -> str:
+    """The display name of an operation: of the function, or else of the class."""
+    while isinstance(op, functools.partial):
+        op = op.func
+    name = getattr(op, "__name__", None)
+    return name if isinstance(name, str) else type(op).__name__
+
+
+def python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
+    """Return what to call for each item, and whether it is a generator function."""
+    if not callable(op):
+        lookup = getattr(op, "__getitem__", None)
+        if lookup is None:
+            raise TypeError(f"op must be callable or have __getitem__, got {op!r}")
+        return lookup, "function"
+    runs = _what_runs(op)
+    if inspect.iscoroutinefunction(runs) or inspect.isasyncgenfunction(runs):
+        raise NotImplementedError(
+            f"coroutine functions and async generators are not supported yet: {op!r}"
+        )
+    return op, "generator" if inspect.isgeneratorfunction(runs) else "function"

@@ -1,0 +1,148 @@
+"""Statistics of a pipeline, and what they say about its speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace._ext import Engine
+
+_NS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class StageStats:
+    """What a stage has done so far.
+
+    Counters add up: ``items_in`` = ``items_out`` + ``filtered`` + ``failed`` + items in
+    work, for a stage that makes one item of one. Times are seconds.
+
+    Attributes:
+        name: The stage's name.
+        concurrency: Tasks it may have in flight.
+        items_in: Items taken.
+        items_out: Items handed on.
+        filtered: Items dropped on purpose (``None`` returned, an incomplete last batch).
+        failed: Tasks that failed.
+        released: Items discarded because the run was stopped.
+        running: Tasks in flight now.
+        queued: Items waiting for the stage now.
+        capacity: Items that may wait for it.
+        busy: Time in its tasks, summed over threads.
+        starved: Time in which one more task could have run, but there was no item.
+        blocked: ... but there was no room for its result.
+        ready: ... but no thread was free.
+        full: Time in which as many tasks ran as ``concurrency`` allows.
+        gil_wait: Time its tasks waited for the GIL.
+        gil_held: Time its tasks ran attached to Python.
+    """
+
+    name: str
+    concurrency: int
+    items_in: int
+    items_out: int
+    filtered: int
+    failed: int
+    released: int
+    running: int
+    queued: int
+    capacity: int
+    busy: float
+    starved: float
+    blocked: float
+    ready: float
+    full: float
+    gil_wait: float
+    gil_held: float
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStats:
+    """What a pipeline has done so far. Times are seconds.
+
+    Attributes:
+        stages: From the source to the sink.
+        num_threads: Threads that run stages.
+        elapsed: Time since the start, to the end of the run or to now.
+        consumer_wait: Time the consumer waited for items.
+        delivered: Items the consumer got.
+        failed: Items that failed.
+    """
+
+    stages: tuple[StageStats, ...]
+    num_threads: int
+    elapsed: float
+    consumer_wait: float
+    delivered: int
+    failed: int
+
+
+def read_stats(engine: Engine) -> PipelineStats:
+    """Take a snapshot."""
+    summary = engine.summary()
+    return PipelineStats(
+        stages=tuple(
+            StageStats(
+                name=s["name"],
+                concurrency=s["concurrency"],
+                items_in=s["items_in"],
+                items_out=s["items_out"],
+                filtered=s["filtered"],
+                failed=s["failed"],
+                released=s["released"],
+                running=s["running"],
+                queued=s["queued"],
+                capacity=s["capacity"],
+                busy=s["busy_ns"] * _NS,
+                starved=s["starved_ns"] * _NS,
+                blocked=s["blocked_ns"] * _NS,
+                ready=s["ready_ns"] * _NS,
+                full=s["full_ns"] * _NS,
+                gil_wait=s["attach_ns"] * _NS,
+                gil_held=s["attached_ns"] * _NS,
+            )
+            for s in engine.stats()
+        ),
+        num_threads=summary["num_threads"],
+        elapsed=summary["elapsed_ns"] * _NS,
+        consumer_wait=summary["consumer_wait_ns"] * _NS,
+        delivered=summary["delivered"],
+        failed=summary["failed"],
+    )
+
+
+def _load(stage: StageStats, stats: PipelineStats) -> float:
+    """How busy the stage was, waiting for the GIL included: 1.0 is all it may be."""
+    tasks = min(stage.concurrency, stats.num_threads)
+    return (stage.busy + stage.gil_wait) / (tasks * stats.elapsed)
+
+
+def find_bottleneck(stats: PipelineStats) -> str:
+    """Say in one sentence which stage limits the speed, and why."""
+    if stats.elapsed <= 0 or stats.delivered == 0:
+        return "No bottleneck is known yet: nothing was delivered."
+    waited = min(1.0, stats.consumer_wait / stats.elapsed)
+    if waited < 0.1:
+        return (
+            "The consumer is the bottleneck: it waited for items only "
+            f"{waited:.0%} of the time, and stages were blocked by it."
+        )
+    source, *stages = stats.stages[:-1]
+    stage = max([source, *stages], key=lambda s: _load(s, stats))
+    name, load = f"'{stage.name}'", min(1.0, _load(stage, stats))
+    tasks = min(stage.concurrency, stats.num_threads)
+    if stage.gil_wait > stage.busy:
+        return (
+            f"Stage {name} is the bottleneck, by the GIL: its tasks waited "
+            f"{stage.gil_wait:.2f} s for it and worked {stage.busy:.2f} s."
+        )
+    if stage is source:
+        return f"The source is the bottleneck: it was busy {load:.0%} of the time."
+    sentence = (
+        f"Stage {name} is the bottleneck, by computation: busy {load:.0%} of what "
+        f"{tasks} {'task' if tasks == 1 else 'tasks'} at a time can be"
+    )
+    if tasks < stats.num_threads:
+        sentence += f"; {stats.num_threads} threads would allow more concurrency"
+    return sentence + "."

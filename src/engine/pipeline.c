@@ -1,0 +1,403 @@
+/* pipeline.c - the life of a pipeline.
+ *
+ *     created --start--> running --end of data--> ended --stop--> stopped
+ *        |                  |                       ^               ^
+ *        |                  +---stop: cancel--------+               |
+ *        +----------------------------------------------------------+
+ *
+ * ended: the scheduler has nothing left, every thread leaves by itself. stop cancels if
+ * need be and joins. A thread that does not come back (a stuck op) is named, and left
+ * behind when the pipeline is freed: it holds a reference, and frees the rest when it
+ * ends. A pipeline does not survive fork(): the threads are not there in the child. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "engine/cpus.h"
+#include "engine/engine.h"
+#include "engine/plan.h"
+#include "base/banned.h"
+
+#define DEADLINE_NS 30000000000
+#define GRACE_NS 10000000000
+#define WATCH_MIN_NS 10000000
+
+/* ---- fork ---- */
+
+static _Atomic uint32_t fork_generation; /* relaxed: the child has one thread */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+bool hr__pipeline_forked(const struct hr_pipeline *p)
+{
+    return p->fork_generation !=
+           atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+/* ---- making ---- */
+
+static size_t items_needed(const struct hr_plan *plan)
+{
+    size_t n = 2 * HR_SCHED_GRANT_MAX;
+    for (uint32_t i = 0; i + 1 < plan->count; i++)
+        n += hr__plan_places(plan, i) +
+             (size_t)plan->sched_stages[i].concurrency * plan->sched_stages[i].arity;
+    return n;
+}
+
+static bool has_foreign_stage(const struct hr_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->count; i++)
+        if (plan->stages[i].foreign.cls)
+            return true;
+    return false;
+}
+
+static void init_worker(struct hr_pipeline *p, uint32_t i)
+{
+    struct hr_worker *w = &p->workers[i];
+    w->pipeline = p;
+    w->number = i;
+    w->stage = -1;
+    w->item = -1;
+    hr__parker_init(&w->parker);
+    hr__scratch_init(&w->scratch);
+    w->ctx.worker = w;
+    w->ctx.base = (struct hr_ctx){.scratch = &w->scratch,
+                                  .for_each = hr__fork_for_each,
+                                  .cancel = &p->cancel,
+                                  .deadline_ns = INT64_MAX};
+}
+
+static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *plan,
+                                 struct hr_error *err)
+{
+    enum hr_status status =
+        hr__plan_schedule(plan, HR_SYS(now_ns)(), &p->sched, err);
+    if (status != HR_OK)
+        return status;
+    if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->count - 2)) != HR_OK)
+        return hr__nomem(err, "pipeline", "its sink", 0);
+    p->workers = hr__calloc(p->worker_count, sizeof(*p->workers));
+    p->tasks = hr__calloc(hr__sched_task_count(p->sched), sizeof(*p->tasks));
+    if (!p->workers || !p->tasks || !hr__items_reserve(&p->items, items_needed(plan)))
+        return hr__nomem(err, "pipeline", "its threads and items", 0);
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        init_worker(p, i);
+    return HR_OK;
+}
+
+static void free_all(struct hr_pipeline *p)
+{
+    if (p->sched) {
+        hr__sink_fini(&p->sink);
+        hr_handle handle;
+        while (hr__sched_take_released(p->sched, &handle, 1) > 0)
+            hr__item_list_clear(hr__item_of(handle));
+    }
+    for (uint32_t i = 0; i < p->stage_count; i++)
+        hr__stage_fini(&p->stages[i]);
+    hr__free(p->stages);
+    hr__ledger_fini(&p->ledger);
+    hr__items_fini(&p->items);
+    hr__free(p->workers);
+    hr__free(p->tasks);
+    hr__sched_free(&p->sched);
+    hr__loop_fini(&p->loop);
+    hr__mutex_fini(&p->lock);
+    hr__free(p);
+}
+
+void hr__pipeline_unref(struct hr_pipeline *p)
+{
+    /* acq_rel: the last one sees what the others did */
+    if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
+        free_all(p);
+}
+
+static int64_t watch(void *cookie, int64_t now_ns);
+
+enum hr_status hr_pipeline_new(struct hr_plan **plan,
+                               const struct hr_pipeline_options *options,
+                               struct hr_pipeline **out, struct hr_error *err)
+{
+    static const struct hr_pipeline_options defaults;
+    *out = NULL;
+    if (!options)
+        options = &defaults;
+    if (!(*plan)->complete)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0, "the plan has no %s",
+                            (*plan)->count ? "sink" : "source");
+    if (options->num_threads > 4096)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "num_threads: %u is over 4096", options->num_threads);
+    struct hr_pipeline *p = hr__calloc(1, sizeof(*p));
+    if (!p)
+        return hr__nomem(err, "pipeline", "a pipeline", sizeof(*p));
+    (void)pthread_once(&fork_once, watch_forks);
+    hr__mutex_init(&p->lock, HR_RANK_ENGINE);
+    hr__loop_init(&p->loop);
+    p->refs = 1;
+    p->fork_generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
+    p->num_threads = options->num_threads ? options->num_threads : hr__cpus_default();
+    p->task_deadline_ns =
+        options->task_deadline_ns > 0 ? options->task_deadline_ns : DEADLINE_NS;
+    p->runtime = (*plan)->runtime;
+    p->has_foreign_stage = has_foreign_stage(*plan);
+    p->first_arity = (*plan)->sched_stages[1].arity;
+    p->read_ahead = hr__plan_places(*plan, 0);
+    bool helper = (*plan)->stages[0].body == HR_BODY_FOREIGN_SOURCE;
+    p->worker_count = p->num_threads + helper;
+    p->source_helper = helper ? (int32_t)p->num_threads : -1;
+    p->watchdog = (struct hr_timer){.fn = watch, .cookie = p};
+    enum hr_status status = make_parts(p, *plan, err);
+    if (status != HR_OK) {
+        free_all(p);
+        return status;
+    }
+    p->stages = (*plan)->stages;
+    p->stage_count = (*plan)->count;
+    (*plan)->stages = NULL;
+    (*plan)->count = 0;
+    hr_plan_free(plan);
+    *out = p;
+    return HR_OK;
+}
+
+/* ---- starting ---- */
+
+static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
+                                          struct hr_error *err)
+{
+    struct hr_worker *w = &p->workers[i];
+    bool helper = (int32_t)i == p->source_helper;
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    p->alive++;
+    int code = HR_SYS(thread_start)(&w->thread,
+                                    helper ? hr__source_helper_main : hr__worker_main, w);
+    if (code == 0) {
+        w->started = true;
+        return HR_OK;
+    }
+    p->alive--;
+    atomic_fetch_sub_explicit(&p->refs, 1, memory_order_relaxed);
+    return hr_error_set(err, HR_ERR_THREAD, "pipeline", code,
+                        "thread %u of %u could not be started: %s", i + 1,
+                        p->worker_count, strerror(code));
+}
+
+/* The source helper first: nothing runs without it. Then as many workers as can be had. */
+static enum hr_status start_threads_locked(struct hr_pipeline *p, struct hr_error *err)
+{
+    enum hr_status status = HR_OK;
+    if (p->source_helper >= 0)
+        status = start_worker_locked(p, (uint32_t)p->source_helper, err);
+    if (status != HR_OK)
+        return status;
+    uint32_t wanted = p->num_threads, n = 0;
+    while (n < wanted && (status = start_worker_locked(p, n, err)) == HR_OK)
+        n++;
+    if (n == 0)
+        return status;
+    p->num_threads = n;
+    if (n < wanted)
+        hr__log(HR_LOG_WARNING, "only %u of %u threads could be started: %s", n, wanted,
+                err->text);
+    return HR_OK;
+}
+
+enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
+{
+    struct hr_error own = {0};
+    struct hr_after after = {0};
+    if (!err)
+        err = &own;
+    if (hr__pipeline_forked(p))
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the pipeline was made before fork()");
+    hr__mutex_lock(&p->lock);
+    if (p->started || p->cancelled) {
+        bool stopped = p->cancelled;
+        hr__mutex_unlock(&p->lock);
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0, "the pipeline was %s before",
+                            stopped ? "stopped" : "started");
+    }
+    enum hr_status status = hr__loop_start(&p->loop, err);
+    if (status != HR_OK) {
+        hr__mutex_unlock(&p->lock);
+        return status;
+    }
+    p->started = true;
+    p->started_ns = p->foreign_progress_ns = HR_SYS(now_ns)();
+    status = start_threads_locked(p, err);
+    if (status != HR_OK)
+        hr__engine_cancel_locked(p, p->started_ns, &after);
+    p->watchdog.due_ns = p->started_ns + p->task_deadline_ns;
+    hr__engine_unlock(p, &after);
+    if (status == HR_OK)
+        hr__loop_add(&p->loop, &p->watchdog);
+    return status; /* threads that did start end by the cancel, and are joined by stop */
+}
+
+enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_error *err)
+{
+    hr__mutex_lock(&p->lock);
+    bool usable = p->started || p->cancelled;
+    hr__mutex_unlock(&p->lock);
+    return usable ? HR_OK
+                  : hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                                 "the pipeline has not been started");
+}
+
+/* ---- the watchdog: tasks that are over their deadline are told by name ---- */
+
+static int64_t watch(void *cookie, int64_t now_ns)
+{
+    struct hr_pipeline *p = cookie;
+    int64_t next_ns = now_ns + p->task_deadline_ns;
+    hr__mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct hr_worker *w = &p->workers[i];
+        if (w->stage < 0 || w->reported || !w->started)
+            continue;
+        int64_t due_ns = w->since_ns + p->task_deadline_ns;
+        if (due_ns > now_ns) {
+            next_ns = due_ns < next_ns ? due_ns : next_ns;
+            continue;
+        }
+        w->reported = true;
+        hr__log(HR_LOG_WARNING, "%s: item %lld is still running after %.3g s",
+                p->stages[w->stage].name, (long long)w->item,
+                (double)(now_ns - w->since_ns) / 1e9);
+    }
+    hr__mutex_unlock(&p->lock);
+    return next_ns < now_ns + WATCH_MIN_NS ? now_ns + WATCH_MIN_NS : next_ns;
+}
+
+/* ---- ending ---- */
+
+void hr__pipeline_cancel(struct hr_pipeline *p)
+{
+    struct hr_after after = {0};
+    if (hr__pipeline_forked(p))
+        return;
+    hr__mutex_lock(&p->lock);
+    hr__engine_cancel_locked(p, HR_SYS(now_ns)(), &after);
+    hr__engine_wake_workers_locked(p, -1, 0, &after);
+    hr__engine_wake_helper_locked(p, &after);
+    hr__engine_unlock(p, &after);
+}
+
+static void unlist_stopper_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
+{
+    struct hr_waiter **at = &p->stoppers;
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+}
+
+/* Lock held, dropped while waiting. False: the deadline passed. */
+static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
+{
+    struct hr_waiter waiter = {.next = p->stoppers};
+    hr__parker_init(&waiter.parker);
+    p->stoppers = &waiter;
+    bool in_time = true;
+    while (p->alive > 0 && in_time) {
+        hr__mutex_unlock(&p->lock);
+        in_time = hr__park(&waiter.parker, deadline_ns) != ETIMEDOUT;
+        hr__mutex_lock(&p->lock);
+    }
+    unlist_stopper_locked(p, &waiter);
+    return p->alive == 0;
+}
+
+static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p, struct hr_error *err)
+{
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct hr_worker *w = &p->workers[i];
+        if (w->stage >= 0)
+            return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
+                                "stage '%s' is still working on item %lld after %.3g s",
+                                p->stages[w->stage].name, (long long)w->item,
+                                (double)(HR_SYS(now_ns)() - w->since_ns) / 1e9);
+    }
+    return hr_error_set(err, HR_TIMEOUT, "pipeline", 0, "%u threads have not ended yet",
+                        p->alive);
+}
+
+static void join_threads(struct hr_pipeline *p)
+{
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        if (p->workers[i].started)
+            (void)pthread_join(p->workers[i].thread, NULL);
+}
+
+enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
+                                struct hr_error *err)
+{
+    if (hr__pipeline_forked(p))
+        return HR_OK;
+    hr__pipeline_cancel(p);
+    struct hr_worker *self = hr__worker_self();
+    if (self && self->pipeline == p)
+        return HR_OK; /* a thread can't wait for itself */
+    hr__mutex_lock(&p->lock);
+    if (!await_threads_locked(p, deadline_ns)) {
+        enum hr_status status = say_who_is_stuck_locked(p, err);
+        hr__mutex_unlock(&p->lock);
+        return status;
+    }
+    bool mine = p->started && !p->joined;
+    p->joined = true;
+    hr__mutex_unlock(&p->lock);
+    if (mine) {
+        join_threads(p);
+        hr__loop_stop(&p->loop);
+    }
+    return HR_OK;
+}
+
+/* Threads that will not be waited for any longer look after themselves. */
+static void leave_threads_behind(struct hr_pipeline *p)
+{
+    hr__mutex_lock(&p->lock);
+    bool mine = p->started && !p->joined;
+    p->joined = true;
+    uint32_t alive = p->alive;
+    hr__mutex_unlock(&p->lock);
+    if (!mine)
+        return;
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        if (p->workers[i].started)
+            (void)pthread_detach(p->workers[i].thread);
+    hr__loop_stop(&p->loop);
+    struct hr_worker *self = hr__worker_self();
+    if (alive > 0 && !(self && self->pipeline == p))
+        hr__log(HR_LOG_WARNING, "%u threads were left behind, still busy", alive);
+}
+
+void hr_pipeline_free(struct hr_pipeline **pipeline)
+{
+    struct hr_pipeline *p = *pipeline;
+    *pipeline = NULL;
+    if (!p || hr__pipeline_forked(p))
+        return; /* in a forked child nothing of it can be trusted: left as it is */
+    struct hr_worker *self = hr__worker_self();
+    bool from_inside = self && self->pipeline == p;
+    if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || from_inside)
+        leave_threads_behind(p);
+    hr__pipeline_unref(p);
+}

@@ -1,0 +1,298 @@
+/* plan.c - building a plan, and making the scheduler's of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/plan.h"
+#include "base/banned.h"
+
+enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
+
+enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
+{
+    *out = hr__calloc(1, sizeof(**out));
+    return *out ? HR_OK : hr__nomem(err, "pipeline", "a plan", sizeof(**out));
+}
+
+void hr__stage_fini(struct hr_stage *stage)
+{
+    hr_source_free(&stage->source);
+    hr_op_free(&stage->op);
+    if (stage->foreign.cls)
+        stage->foreign.cls->free_state(stage->foreign.state);
+    stage->foreign = (struct hr_foreign){NULL, NULL};
+    hr__free(stage->key.name);
+    stage->key.name = NULL;
+}
+
+void hr_plan_free(struct hr_plan **plan)
+{
+    if (!*plan)
+        return;
+    for (uint32_t i = 0; i < (*plan)->count; i++)
+        hr__stage_fini(&(*plan)->stages[i]);
+    hr__free((*plan)->stages);
+    hr__free((*plan)->sched_stages);
+    hr__free(*plan);
+    *plan = NULL;
+}
+
+void hr_source_free(struct hr_source *source)
+{
+    if (source->cls && source->cls->free_state)
+        source->cls->free_state(source->state);
+    *source = (struct hr_source){NULL, NULL};
+}
+
+/* ---- adding stages ---- */
+
+static enum hr_status grow(struct hr_plan *plan, struct hr_error *err)
+{
+    if (plan->count < plan->capacity)
+        return HR_OK;
+    uint32_t capacity = plan->capacity ? plan->capacity * 2 : 8;
+    struct hr_stage *stages = hr__realloc(plan->stages, capacity, sizeof(*stages));
+    if (stages)
+        plan->stages = stages;
+    struct hr_sched_stage *sched_stages =
+        hr__realloc(plan->sched_stages, capacity, sizeof(*sched_stages));
+    if (sched_stages)
+        plan->sched_stages = sched_stages;
+    if (!stages || !sched_stages)
+        return hr__nomem(err, "pipeline", "a stage", sizeof(*stages));
+    plan->capacity = capacity;
+    return HR_OK;
+}
+
+static enum hr_status check_place(const struct hr_plan *plan, bool is_source,
+                                  struct hr_error *err)
+{
+    if (plan->complete)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan has its sink already");
+    if (is_source && plan->count > 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan has its source already");
+    if (!is_source && plan->count == 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0, "the plan needs a source first");
+    if (plan->count == STAGES_MAX)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0, "more than %d stages",
+                            STAGES_MAX);
+    return HR_OK;
+}
+
+static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
+                          enum hr_stage_body body, uint32_t lane, const char *name,
+                          struct hr_error *err)
+{
+    enum hr_status status = check_place(plan, kind == HR_STAGE_SOURCE, err);
+    if (status == HR_OK)
+        status = grow(plan, err);
+    if (status != HR_OK)
+        return status;
+    struct hr_stage *stage = &plan->stages[plan->count];
+    *stage = (struct hr_stage){.body = body, .concurrency = 1};
+    (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
+    plan->sched_stages[plan->count] = (struct hr_sched_stage){
+        .kind = kind, .lane = lane, .concurrency = 1, .arity = 1, .failures_max = -1};
+    plan->count++;
+    return HR_OK;
+}
+
+static struct hr_stage *last(struct hr_plan *plan)
+{
+    return &plan->stages[plan->count - 1];
+}
+
+static enum hr_status check_options(const struct hr_stage_options *options,
+                                    struct hr_error *err)
+{
+    if (options->fraction_den > 0 && options->fraction_num > options->fraction_den)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "max_failures: the fraction %u/%u is over 1",
+                            options->fraction_num, options->fraction_den);
+    if (options->concurrency > 4096)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "concurrency: %u is over 4096", options->concurrency);
+    return HR_OK;
+}
+
+static enum hr_status apply_options(struct hr_plan *plan,
+                                    const struct hr_stage_options *options,
+                                    struct hr_error *err)
+{
+    struct hr_stage *stage = last(plan);
+    struct hr_sched_stage *sched = &plan->sched_stages[plan->count - 1];
+    if (options->concurrency > 0)
+        stage->concurrency = sched->concurrency = options->concurrency;
+    sched->order = options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT
+                                                     : HR_ORDER_COMPLETION;
+    if (options->limit_failures)
+        sched->failures_max = options->max_failures;
+    sched->fraction_num = options->fraction_num;
+    sched->fraction_den = options->fraction_den;
+    stage->key = (struct hr_key){.used = options->has_key != 0,
+                                 .index = options->key_index};
+    if (options->has_key && options->key_name) {
+        stage->key.name = hr__strdup(options->key_name);
+        if (!stage->key.name)
+            return hr__nomem(err, "pipeline", "a key", strlen(options->key_name));
+    }
+    return HR_OK;
+}
+
+static enum hr_status add_pipe(struct hr_plan *plan, enum hr_stage_kind kind,
+                               enum hr_stage_body body, uint32_t lane,
+                               const char *op_name,
+                               const struct hr_stage_options *options,
+                               struct hr_error *err)
+{
+    static const struct hr_stage_options defaults;
+    if (!options)
+        options = &defaults;
+    enum hr_status status = check_options(options, err);
+    if (status == HR_OK)
+        status = add(plan, kind, body, lane, options->name ? options->name : op_name, err);
+    if (status != HR_OK)
+        return status;
+    status = apply_options(plan, options, err);
+    if (status != HR_OK)
+        plan->count--;
+    return status;
+}
+
+enum hr_status hr_plan_source(struct hr_plan *plan, struct hr_source *source,
+                              struct hr_error *err)
+{
+    enum hr_status status = add(plan, HR_STAGE_SOURCE, HR_BODY_SOURCE, HR_LANE_NATIVE,
+                                source->cls->name, err);
+    if (status != HR_OK)
+        return status;
+    last(plan)->source = *source;
+    *source = (struct hr_source){NULL, NULL};
+    return HR_OK;
+}
+
+enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
+                            const struct hr_stage_options *options, struct hr_error *err)
+{
+    enum hr_status status = add_pipe(plan, HR_STAGE_MAP, HR_BODY_OP, HR_LANE_NATIVE,
+                                     op->cls->name, options, err);
+    if (status != HR_OK)
+        return status;
+    last(plan)->op = *op;
+    *op = (struct hr_op){NULL, NULL};
+    return HR_OK;
+}
+
+enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last,
+                                 int columns, struct hr_error *err)
+{
+    if (n == 0 || n > (1u << 24))
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "aggregate: n must be 1 to 16,777,216, got %u", n);
+    char name[32];
+    (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
+    enum hr_status status =
+        add(plan, HR_STAGE_AGGREGATE, HR_BODY_COLLATE, HR_LANE_LIGHT, name, err);
+    if (status != HR_OK)
+        return status;
+    plan->sched_stages[plan->count - 1].arity = n;
+    plan->sched_stages[plan->count - 1].drop_last = drop_last != 0;
+    last(plan)->columns = columns != 0;
+    return HR_OK;
+}
+
+enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
+{
+    return add(plan, HR_STAGE_DISAGGREGATE, HR_BODY_SPREAD, HR_LANE_LIGHT, "disaggregate",
+               err);
+}
+
+enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
+                            struct hr_error *err)
+{
+    if (buffer_size == 0 || buffer_size > (1u << 20))
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "sink: buffer_size must be 1 to 1,048,576, got %u",
+                            buffer_size);
+    enum hr_status status =
+        add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
+    if (status != HR_OK)
+        return status;
+    plan->sink_buffer = buffer_size;
+    plan->complete = true;
+    return HR_OK;
+}
+
+enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime)
+{
+    plan->runtime = runtime;
+    return HR_OK;
+}
+
+enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
+                                       struct hr_foreign *foreign, struct hr_error *err)
+{
+    enum hr_status status = add(plan, HR_STAGE_SOURCE, HR_BODY_FOREIGN_SOURCE,
+                                HR_LANE_SOURCE, name, err);
+    if (status != HR_OK)
+        return status;
+    last(plan)->foreign = *foreign;
+    *foreign = (struct hr_foreign){NULL, NULL};
+    return HR_OK;
+}
+
+enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool expand, const struct hr_stage_options *options,
+                                     struct hr_error *err)
+{
+    enum hr_status status = add_pipe(
+        plan, expand ? HR_STAGE_EXPAND : HR_STAGE_MAP,
+        expand ? HR_BODY_FOREIGN_EXPAND : HR_BODY_FOREIGN_MAP, HR_LANE_FOREIGN, "stage",
+        options, err);
+    if (status != HR_OK)
+        return status;
+    last(plan)->foreign = *foreign;
+    *foreign = (struct hr_foreign){NULL, NULL};
+    return HR_OK;
+}
+
+/* ---- the scheduler's plan ---- */
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Places between stage i and the next one: what its tasks hold, and two more, or a whole
+ * batch, so that the next stage finds work. Behind the source it is the read-ahead: twice
+ * a batch, so that half of it can be refilled while the other half is used. */
+uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
+{
+    uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
+                        ? plan->sink_buffer
+                        : max_u32(2, plan->sched_stages[i + 1].arity);
+    if (i == 0)
+        return max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
+    return plan->sched_stages[i].concurrency + next;
+}
+
+enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,
+                                 struct hr_sched **out, struct hr_error *err)
+{
+    uint32_t edge_count = plan->count - 1;
+    struct hr_sched_edge *edges = hr__calloc(edge_count, sizeof(*edges));
+    if (!edges)
+        return hr__nomem(err, "pipeline", "channels", edge_count * sizeof(*edges));
+    for (uint32_t i = 0; i < edge_count; i++)
+        edges[i] = (struct hr_sched_edge){i, i + 1, hr__plan_places(plan, i)};
+    struct hr_sched_plan sched_plan = {.stages = plan->sched_stages,
+                                       .stage_count = plan->count,
+                                       .edges = edges,
+                                       .edge_count = edge_count};
+    enum hr_status status = hr__sched_new(&sched_plan, now_ns, out, err);
+    hr__free(edges);
+    return status;
+}

@@ -1,0 +1,13 @@
+/* plan.h - what pipeline.c takes from a plan. */
+#ifndef HR_ENGINE_PLAN_H
+#define HR_ENGINE_PLAN_H
+
+#include "engine/engine.h"
+
+void hr__stage_fini(struct hr_stage *stage);
+/* Places of the channel behind stage i. */
+uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i);
+enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,
+                                 struct hr_sched **out, struct hr_error *err);
+
+#endif
