@@ -163,17 +163,16 @@ def test_files_that_cannot_be_read(function, tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as caught:
         function("none")
     assert caught.value.errno == errno.ENOENT
-    assert caught.value.strerror.startswith(
+    assert caught.value.strerror == (
         "file: cannot open 'none': No such file or directory"
     )
     with pytest.raises(NotADirectoryError):
         function(DATA / "ok.jpg" / "none")
     with pytest.raises(FormatError, match=r"is a directory, expected a regular file"):
-        function(tmp_path)
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
+        function(".")
+    os.mkfifo("fifo")
     with pytest.raises(FormatError, match=r"is a FIFO, expected a regular file"):
-        function(fifo)
+        function("fifo")
 
 
 def test_a_path_that_is_no_text_is_escaped_in_messages(tmp_path):
@@ -293,10 +292,7 @@ class TestBatch:
         ]
         for failure in batch.failures:
             assert isinstance(failure, SlotFailure)
-        missing = (
-            "file: cannot open 'missing.jpg': No such file or directory "
-            "(slot 3, 'missing.jpg')"
-        )
+        missing = "file: cannot open 'missing.jpg': No such file or directory (slot 3)"
         assert [f.reason for f in batch.failures] == [
             f"image: not an image (looks like HTML) (slot 1, '{DATA / 'html.jpg'}')",
             "image: empty input (slot 2, '<bytes>')",

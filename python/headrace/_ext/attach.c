@@ -6,7 +6,7 @@
  * neither Py_DECREF nor PyBuffer_Release may be called. Attaching for it would make
  * native work wait for the GIL (5 ms each against a computing main thread), so the
  * release is queued instead: {drop, ptr} under a leaf mutex. Every function of the
- * extension that is entered attached drains the queue on its way in.
+ * extension drains the queue on its way in, and again when it is back from native work.
  *
  * The queue is one for the process, since a release knows no module. The drain takes
  * entries out in small batches onto its own stack and calls them with the mutex
@@ -130,4 +130,15 @@ void hrpy_drain_decrefs(void)
         for (size_t i = 0; i < n; i++)
             batch[i].drop(batch[i].ptr);
     }
+}
+
+PyThreadState *hrpy_detach(void)
+{
+    return PyEval_SaveThread();
+}
+
+void hrpy_reattach(PyThreadState *detached)
+{
+    PyEval_RestoreThread(detached);
+    hrpy_drain_decrefs();
 }
