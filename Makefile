@@ -50,6 +50,10 @@ tsan: setup ## the C tests under ThreadSanitizer
 	@tools/build tsan
 	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs
 
+.PHONY: bench
+bench: setup ## headrace and its peers side by side; takes some ten minutes
+	@bench/run
+
 .PHONY: clean
 clean: ## remove build/; .venv and .cache stay
 	@rm -rf build

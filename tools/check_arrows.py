@@ -189,6 +189,14 @@ def check_names(root: Path) -> Iterator[str]:
         yield f".: {len(entries)} entries in the root, {ROOT_ENTRIES_MAX} are allowed"
 
 
+def check_installed(root: Path) -> Iterator[str]:
+    """Check that the build installs every file of the package."""
+    listed = (root / "python" / "meson.build").read_text()
+    for name, path in sources(root, "python/headrace", ".py", ".pyi"):
+        if f"'{path.relative_to(root / 'python').as_posix()}'" not in listed:
+            yield f"{name}:1: is not installed by python/meson.build"
+
+
 def check_exports(library: Path) -> Iterator[str]:
     """Check that the shared library exports hr_[a-z]*, and nothing else."""
     command = ["nm", "-D", "--defined-only", "--format=posix", str(library)]
@@ -207,6 +215,7 @@ def check_tree(root: Path) -> Iterator[str]:
     yield from check_parts(root)
     yield from check_extension(root)
     yield from check_names(root)
+    yield from check_installed(root)
 
 
 def main() -> int:

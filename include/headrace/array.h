@@ -35,11 +35,9 @@ struct hr_array;
 /* View `buffer` from byte `offset` as shape[ndim] elements of dtype.
  * Ownership: takes *buffer on HR_OK and nulls it; otherwise it stays the caller's.
  * Threads: any.   Errors: HR_ERR_ARG (the view leaves the buffer), HR_ERR_NOMEM. */
-HR_API HR_MUST_USE enum hr_status hr_array_new(struct hr_buffer **buffer, size_t offset,
-                                               enum hr_dtype dtype, int ndim,
-                                               const int64_t *shape,
-                                               struct hr_array **out,
-                                               struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_array_new(struct hr_buffer **buffer, size_t offset, enum hr_dtype dtype, int ndim,
+             const int64_t *shape, struct hr_array **out, struct hr_error *err);
 
 /* Allocate a buffer and view all of it. The content is unspecified.
  * Errors: HR_ERR_ARG (negative extent, overflow), HR_ERR_NOMEM. Threads: any. */

@@ -2,7 +2,8 @@
  *
  * An op is a class (functions) and a state (its bound arguments, const while running,
  * so that any number of workers may run it at once). An op never blocks on another
- * item, never keeps a thread of its own, and looks at hr_ctx_cancelled() in long loops. */
+ * item, never keeps a thread of its own, and looks at hr_ctx_cancelled() in long loops.
+ */
 #ifndef HEADRACE_OP_H
 #define HEADRACE_OP_H
 
@@ -37,7 +38,8 @@ struct hr_scratch_class {
     void (*destroy)(void *scratch);
 };
 
-/* This thread's scratch of that class. Errors: those of create. */
+/* This thread's scratch of that class.
+ * Errors: those of create; HR_ERR_LIMIT when the thread keeps 16 others already. */
 HR_API HR_MUST_USE enum hr_status hr_ctx_scratch(struct hr_ctx *ctx,
                                                  const struct hr_scratch_class *cls,
                                                  void **out, struct hr_error *err);
@@ -65,7 +67,7 @@ struct hr_op {
     void *state;
 };
 
-/* Free the state and empty *op; the empty op is accepted. */
+/* Free the state and empty *op; the empty op is accepted. Threads: one at a time. */
 HR_API void hr_op_free(struct hr_op *op);
 
 #ifdef __cplusplus

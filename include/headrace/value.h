@@ -2,7 +2,11 @@
  *
  * A value is a class and a pointer. The engine moves values and never looks inside;
  * ops look at the class to see what they were given. The classes below are the
- * library's own; a host language adds one for opaque references to its objects. */
+ * library's own; a host language adds one for opaque references to its objects.
+ *
+ * The peek functions return NULL, and the sizes 0, for a value of another class. All
+ * values below can be shared; a shared list or record is only to be read. Lists and
+ * records may be nested to any depth: releasing them does not recurse. */
 #ifndef HEADRACE_VALUE_H
 #define HEADRACE_VALUE_H
 
@@ -17,8 +21,8 @@ struct hr_value;
 /* Const after creation; must outlive every value of the class. Functions run in any
  * thread, without any lock of the library held. */
 struct hr_value_class {
-    const char *name;                             /* for messages: "path", "array" */
-    void (*release)(struct hr_value *value);      /* drop what ptr owns */
+    const char *name;                               /* for messages: "path", "array" */
+    void (*release)(struct hr_value *value);        /* drop what ptr owns */
     size_t (*nbytes)(const struct hr_value *value); /* NULL: counts as 0 */
     /* A short label for messages, e.g. a path; NULL: none. Writes at most size bytes
      * with the NUL and returns the length written. */
@@ -112,8 +116,8 @@ HR_API HR_MUST_USE enum hr_status hr_batch_new(struct hr_array **array,
                                                const struct hr_slot_failure *failures,
                                                size_t n, struct hr_value *out);
 HR_API struct hr_array *hr_batch_peek_array(const struct hr_value *batch);
-HR_API const struct hr_slot_failure *hr_batch_peek_failures(const struct hr_value *batch,
-                                                            size_t *n);
+HR_API const struct hr_slot_failure *
+hr_batch_peek_failures(const struct hr_value *batch, size_t *n);
 
 #ifdef __cplusplus
 }

@@ -12,7 +12,7 @@ struct hr_ctx {
     struct hr_scratch *scratch; /* this thread's */
     /* NULL: run the slots one after another in this thread. */
     void (*for_each)(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
-    const _Atomic uint32_t *cancel; /* NULL, or non-zero once cancelled */
+    const _Atomic uint32_t *cancel; /* NULL, or non-zero (release) once cancelled */
     int64_t deadline_ns;            /* absolute; INT64_MAX: none */
 };
 

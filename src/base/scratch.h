@@ -16,7 +16,8 @@ void hr__scratch_init(struct hr_scratch *bag);
 /* Destroys every object. */
 void hr__scratch_fini(struct hr_scratch *bag);
 /* The bag's object of that class, made when absent. */
-enum hr_status hr__scratch_get(struct hr_scratch *bag, const struct hr_scratch_class *cls,
-                               void **out, struct hr_error *err);
+enum hr_status hr__scratch_get(struct hr_scratch *bag,
+                               const struct hr_scratch_class *cls, void **out,
+                               struct hr_error *err);
 
 #endif

@@ -138,7 +138,7 @@ enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
     waiter.listed = false;
     hr__mutex_lock(&p->lock);
     int64_t begin_ns = HR_SYS(now_ns)();
-    hr__engine_pump_locked(p, true, begin_ns, &after);
+    hr__engine_pump_locked(p, begin_ns, &after);
     bool must_wait = list_waiter_locked(p, &waiter);
     if (must_wait) {
         hr__engine_wake_workers_locked(p, -1, begin_ns, &after);

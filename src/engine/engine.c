@@ -82,20 +82,6 @@ static void sink_push_locked(struct hr_sink *sink, hr_handle handle)
     sink->count++;
 }
 
-/* Wake as many waiting consumers as there is something for. */
-static void wake_consumers_locked(struct hr_sink *sink, struct hr_after *after)
-{
-    uint32_t something = sink->ended ? UINT32_MAX : sink->count;
-    while (sink->waiters && something > 0 && !wake_full(after)) {
-        struct hr_waiter *waiter = sink->waiters;
-        sink->waiters = waiter->next;
-        waiter->listed = false;
-        atomic_fetch_sub_explicit(&sink->waiting, 1, memory_order_relaxed);
-        hr__engine_wake_add(after, &waiter->parker);
-        something--;
-    }
-}
-
 /* What the consumer has freed goes to the scheduler. */
 static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
 {
@@ -112,26 +98,22 @@ static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
     hr__sched_credit(p->sched, credit, now_ns);
 }
 
-static void sink_exchange_locked(struct hr_pipeline *p, bool wake_consumers,
-                                 int64_t now_ns, struct hr_after *after)
+static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     struct hr_sink *sink = &p->sink;
-    take_credit_locked(p, now_ns);
     hr_handle handle = 0;
     enum hr_take take = hr__sched_take(p->sched, &handle, now_ns);
-    wake_consumers = wake_consumers &&
-                     atomic_load_explicit(&sink->waiting, memory_order_relaxed) > 0;
-    if (take == HR_TAKE_NONE && !wake_consumers)
+    if (take == HR_TAKE_NONE)
         return;
     hr__mutex_lock(&sink->lock);
+    if (sink->count == 0)
+        sink->waiting_since_ns = now_ns;
     while (take == HR_TAKE_ITEM || take == HR_TAKE_EPOCH) {
         sink_push_locked(sink, take == HR_TAKE_ITEM ? handle : 0);
         take = hr__sched_take(p->sched, &handle, now_ns);
     }
     if (take == HR_TAKE_END)
         sink->ended = true;
-    if (wake_consumers)
-        wake_consumers_locked(sink, after);
     hr__mutex_unlock(&sink->lock);
 }
 
@@ -176,34 +158,39 @@ static void end_locked(struct hr_pipeline *p, int64_t now_ns)
         hr__unpark(&p->workers[i].parker);
 }
 
-void hr__engine_pump_locked(struct hr_pipeline *p, bool wake_consumers, int64_t now_ns,
-                            struct hr_after *after)
+void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
 {
     hr__mutex_assert_held(&p->lock);
     if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
         hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
-    bool ending = !p->ended && hr__sched_ended(p->sched);
-    if (ending)
+    take_credit_locked(p, now_ns);
+    if (!p->ended && hr__sched_ended(p->sched))
         end_locked(p, now_ns);
-    sink_exchange_locked(p, wake_consumers, now_ns, after);
+    fill_sink_locked(p, now_ns);
     collect_released_locked(p, after);
 }
 
 /* ---- who has to be woken ---- */
 
+/* Will a caller that goes on to run a task of its_stage be back sooner than a wake-up
+ * takes? Then it can see to things itself. -1: it runs none. */
+static bool back_soon_locked(const struct hr_pipeline *p, int its_stage)
+{
+    if (its_stage < 0)
+        return false;
+    int64_t own_ns = p->stages[its_stage].ema_ns;
+    return own_ns > 0 && own_ns < WAKE_COST_NS;
+}
+
 /* Is the backlog worth a wake-up? Yes when nobody else would come to it soon: no worker is
- * awake, or the caller (a worker about to run a task of its_stage) is gone for longer than
- * a wake-up takes, or the backlog itself is longer than that. */
+ * awake, or the caller is gone for longer, or the backlog itself is longer than that. */
 static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
                                 uint32_t ready)
 {
     if (p->parked_count == p->num_threads)
         return true;
-    if (its_stage >= 0) {
-        int64_t own_ns = p->stages[its_stage].ema_ns;
-        if (own_ns == 0 || own_ns >= WAKE_COST_NS)
-            return true;
-    }
+    if (its_stage >= 0 && !back_soon_locked(p, its_stage))
+        return true;
     int stage = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int64_t ema_ns = p->stages[stage].ema_ns;
     return ema_ns == 0 || ema_ns * (int64_t)ready >= WAKE_COST_NS;
@@ -222,6 +209,31 @@ void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_
         hr__engine_wake_one_locked(p, after);
 }
 
+/* Consumers are not woken for each item of a fast stream, but when the caller stops
+ * working or is gone for a while, or the oldest item has waited as long as a wake-up
+ * takes. As many are woken as there are items. */
+void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
+                                      int64_t now_ns, struct hr_after *after)
+{
+    struct hr_sink *sink = &p->sink;
+    if (atomic_load_explicit(&sink->waiting, memory_order_relaxed) == 0)
+        return;
+    hr__mutex_lock(&sink->lock);
+    uint32_t items = sink->ended ? UINT32_MAX : sink->count;
+    if (!sink->ended && back_soon_locked(p, its_stage) &&
+        now_ns - sink->waiting_since_ns < WAKE_COST_NS)
+        items = 0;
+    while (sink->waiters && items > 0 && !wake_full(after)) {
+        struct hr_waiter *waiter = sink->waiters;
+        sink->waiters = waiter->next;
+        waiter->listed = false;
+        atomic_fetch_sub_explicit(&sink->waiting, 1, memory_order_relaxed);
+        hr__engine_wake_add(after, &waiter->parker);
+        items--;
+    }
+    hr__mutex_unlock(&sink->lock);
+}
+
 void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after)
 {
     if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
@@ -236,7 +248,8 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
     p->cancelled = true;
     atomic_store_explicit(&p->cancel, 1, memory_order_release); /* hr_ctx_cancelled */
     hr__sched_cancel(p->sched, now_ns);
-    hr__engine_pump_locked(p, true, now_ns, after);
+    hr__engine_pump_locked(p, now_ns, after);
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 
 /* ---- accounts ---- */

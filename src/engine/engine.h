@@ -188,9 +188,12 @@ struct hr_pipeline {
 /* ---- engine.c: what happens under the lock ---- */
 
 /* After any scheduler event: move items to the sink, collect what was let go, notice the
- * end. wake_consumers false: they are woken by a later pump. */
-void hr__engine_pump_locked(struct hr_pipeline *p, bool wake_consumers, int64_t now_ns,
-                            struct hr_after *after);
+ * end. Wakes nobody: the three functions below do, when the caller knows what it does
+ * next. */
+void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after);
+/* Wake consumers for what is ready. its_stage: as below. */
+void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
+                                      int64_t now_ns, struct hr_after *after);
 /* Wake a worker for work that the caller leaves undone. its_stage: of the task that it
  * runs next, -1 if it runs none. */
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,

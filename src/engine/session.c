@@ -349,7 +349,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
         finish_calls_locked(w, made, *now_ns - begin_ns, *now_ns, after);
-        hr__engine_pump_locked(p, false, *now_ns, after);
+        hr__engine_pump_locked(p, *now_ns, after);
         n -= made;
         bool spare = false;
         for (uint32_t i = 0; i < made; i++)
@@ -378,7 +378,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
             now_ns = hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
-            hr__engine_pump_locked(p, false, now_ns, after);
+            hr__engine_pump_locked(p, now_ns, after);
         } else if (!run_batch_locked(w, n, &now_ns, &slice_end_ns, after)) {
             break;
         }
@@ -387,6 +387,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
     p->foreign_active--;
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);

@@ -36,6 +36,7 @@ struct hr_sink {
     bool ended; /* nothing comes after what is in the ring */
     bool failure_told;
     struct hr_waiter *waiters;
+    int64_t waiting_since_ns; /* when the ring last ceased to be empty */
     uint64_t delivered, wait_ns;
 };
 

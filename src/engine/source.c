@@ -160,7 +160,8 @@ void *hr__source_helper_main(void *arg)
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
-        hr__engine_pump_locked(p, true, now_ns, &after);
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
         if (p->ended)
             break;
         hr__engine_wake_workers_locked(p, -1, now_ns, &after);

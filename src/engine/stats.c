@@ -43,8 +43,10 @@ size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size
     struct hr_after after = {0};
     hr__mutex_lock(&p->lock);
     int64_t now_ns = p->ended ? p->ended_ns : HR_SYS(now_ns)();
-    if (p->started)
-        hr__engine_pump_locked(p, true, now_ns, &after);
+    if (p->started) {
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
+    }
     for (uint32_t i = 0; i < p->stage_count && i < max; i++)
         fill_stage_locked(p, i, now_ns, &out[i]);
     hr__engine_unlock(p, &after);

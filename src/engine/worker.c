@@ -83,6 +83,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)
         hr__engine_wake_one_locked(p, after); /* slots for one more */
     hr__engine_unlock(p, after);
@@ -377,6 +378,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_wake_helper_locked(p, after);
+    if (!w->attached) /* else at the end of the session */
+        hr__engine_wake_consumers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_unlock(p, after);
     int64_t end_ns = now_ns;
     switch (stage->body) {
@@ -469,6 +472,7 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
         return hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
     }
     hr__engine_wake_helper_locked(p, after);
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     return park_locked(w, now_ns, after);
 }
 
@@ -501,11 +505,12 @@ void *hr__worker_main(void *arg)
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
-        hr__engine_pump_locked(p, true, now_ns, &after);
+        hr__engine_pump_locked(p, now_ns, &after);
         if (p->ended)
             break;
         now_ns = work_once_locked(w, now_ns, &after);
     }
+    hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
     hr__engine_unlock(p, &after);
     hr__worker_leave(w);
     return NULL;

@@ -20,6 +20,8 @@ GOOD = {
     "python/headrace/_ext/attach.c": "void f(void) { PyEval_RestoreThread(0); }\n",
     "python/headrace/_ext/ext.h": "/* PyGILState_Ensure is slow */\n",
     "python/headrace/__init__.py": "",
+    "python/headrace/io/__init__.py": "",
+    "python/meson.build": "'headrace/__init__.py',\n'headrace/io/__init__.py',\n",
     "tests/python/__init__.py": "",
 }
 
@@ -58,6 +60,8 @@ BAD = [
     ("tests/unit/a.c", "#include <Python.h>\n", "Python.h is for python/headrace/_ext"),
     ("python/headrace/_ext/a.c", "x = PyGILState_Ensure();", "is for attach.c alone"),
     ("python/headrace/_ext/a.c", "PyThreadState_New(i);", "is for attach.c alone"),
+    ("python/headrace/a.py", "", "is not installed by python/meson.build"),
+    ("python/headrace/io/__main__.py", "", "is not installed by python/meson.build"),
     ("tests/unit/worker.c", "", "src/engine/worker.c has the same name"),
 ]
 

@@ -31,22 +31,11 @@ int hrpy_errors_init(struct hrpy_state *state)
 
 /* A text may quote a path that is not UTF-8: an escape can be printed, a surrogate
  * cannot. */
-static PyObject *decode(const char *text)
-{
-    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
-}
-
 PyObject *hrpy_error_text(const struct hr_error *err)
 {
     const char *text = err->text[0] ? err->text : hr_status_name(err->status);
-    PyObject *detail = decode(text);
-    PyObject *whole;
 
-    if (!detail || !err->origin[0])
-        return detail;
-    whole = PyUnicode_FromFormat("%s: %U", err->origin, detail);
-    Py_DECREF(detail);
-    return whole;
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
 }
 
 static PyObject *class_of(const struct hrpy_state *state, enum hr_status status)

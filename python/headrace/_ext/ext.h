@@ -49,7 +49,7 @@ int hrpy_parse(const struct hrpy_params *params, PyObject *const *args,
 /* Take the classes of headrace.errors into the state. Returns 0, or -1 with an
  * exception set. */
 int hrpy_errors_init(struct hrpy_state *state);
-/* "origin: text" of an error. */
+/* What an error says, a new str. */
 PyObject *hrpy_error_text(const struct hr_error *err);
 
 /* Raise what err says: OSError (and its subclass by errno) for HR_ERR_IO, MemoryError,

@@ -1,6 +1,8 @@
 /* image_args.c - the arguments that image functions and their ops have in common. */
 #include "image_args.h"
 
+#define EXTENT_MAX 65535
+
 struct choice {
     const char *name; /* NULL: None */
     int value;
@@ -97,13 +99,15 @@ int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *ou
     }
     *out = PyLong_AsLongLongAndOverflow(number, &overflow);
     Py_DECREF(number);
-    if (overflow || *out < 1) {
-        *out = 0;
-        PyErr_Format(PyExc_ValueError, "%s must be %s, not %R", what,
-                     overflow > 0 ? "at most 65535" : "at least 1", arg);
-        return -1;
-    }
-    return 0;
+    if (overflow == 0 && *out >= 1 && *out <= EXTENT_MAX)
+        return 0;
+    if (overflow < 0 || (overflow == 0 && *out < 1))
+        PyErr_Format(PyExc_ValueError, "%s must be at least 1, not %R", what, arg);
+    else
+        PyErr_Format(PyExc_ValueError, "%s must be at most %d, not %R", what,
+                     EXTENT_MAX, arg);
+    *out = 0;
+    return -1;
 }
 
 int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)

@@ -12,7 +12,7 @@
  * Returns 0, or -1 with a ValueError or TypeError set that names the argument. */
 int hrpy_image_options(PyObject *const *values, struct hr_image_options *out);
 
-/* A width or height: a positive int; NULL or None gives 0 unless `required`. */
+/* A width or height: from 1 to 65,535; NULL or None gives 0 unless `required`. */
 int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *out);
 
 /* "box", "bilinear", "bicubic" or "lanczos"; NULL keeps *out. */

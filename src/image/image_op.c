@@ -1,0 +1,141 @@
+/* The image functions as ops: what a pipeline binds once and runs per item. */
+#include "base/mem.h"
+#include "image/load.h"
+#include "base/banned.h"
+
+static enum hr_status wrong_kind(struct hr_error *err, const char *who,
+                                 const char *expected, const struct hr_value *in)
+{
+    return hr_error_set(err, HR_ERR_TYPE, "image", 0, "%s: expected %s, got %s%s", who,
+                        expected, hr_value_kind(in),
+                        in->cls == &hr_record_class
+                            ? "; use pipe(..., key=...) for records"
+                            : "");
+}
+
+/* Put a copy of state[size] behind cls. */
+static enum hr_status op_new(const struct hr_op_class *cls, void *copy, struct hr_op *out,
+                             struct hr_error *err)
+{
+    if (copy == NULL)
+        return hr__nomem(err, "image", "an operation", 0);
+    *out = (struct hr_op){cls, copy};
+    return HR_OK;
+}
+
+/* ---- load_image ---- */
+
+struct load_state {
+    struct hr_image_options options;
+    int strict; /* of load_image_batch */
+};
+
+static enum hr_status load_run(void *state, struct hr_ctx *ctx, const struct hr_value *in,
+                               struct hr_value *out, struct hr_error *err)
+{
+    const struct load_state *s = state;
+    struct hr_array *array = NULL;
+    enum hr_status status = hr_image_load(ctx, in, NULL, &s->options, &array, err);
+
+    *out = status == HR_OK ? hr_value_of_array(&array) : HR_VALUE_EMPTY;
+    return status;
+}
+
+static const struct hr_op_class load_class = {"load_image", load_run, hr__free};
+
+static struct load_state *load_state_new(const struct hr_image_options *options,
+                                         int strict)
+{
+    struct load_state *s = hr__calloc(1, sizeof(*s));
+
+    if (s != NULL)
+        *s = (struct load_state){*options, strict};
+    return s;
+}
+
+enum hr_status hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
+                                struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, "load_image", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    return op_new(&load_class, load_state_new(options, 0), out, err);
+}
+
+/* ---- load_image_batch ---- */
+
+static enum hr_status batch_run(void *state, struct hr_ctx *ctx,
+                                const struct hr_value *in, struct hr_value *out,
+                                struct hr_error *err)
+{
+    const struct load_state *s = state;
+
+    *out = HR_VALUE_EMPTY;
+    if (in->cls != &hr_list_class)
+        return wrong_kind(err, "load_image_batch", "a list of paths or bytes", in);
+    return hr_image_load_batch(ctx, hr_list_peek(in), hr_list_size(in),
+                               hr_list_peek_index(in), &s->options, s->strict, out, err);
+}
+
+static const struct hr_op_class batch_class = {"load_image_batch", batch_run, hr__free};
+
+enum hr_status hr_image_load_batch_op(const struct hr_image_options *options, int strict,
+                                      struct hr_op *out, struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    if (options->width == 0 || options->height == 0)
+        return hr_error_set(err, HR_ERR_ARG, "image", 0,
+                            "load_image_batch: expected a width and a height, got "
+                            "%lld x %lld",
+                            (long long)options->width, (long long)options->height);
+    return op_new(&batch_class, load_state_new(options, strict), out, err);
+}
+
+/* ---- resize ---- */
+
+struct resize_state {
+    int64_t width;
+    int64_t height;
+    enum hr_scale_algo algo;
+};
+
+static enum hr_status resize_run(void *state, struct hr_ctx *ctx,
+                                 const struct hr_value *in, struct hr_value *out,
+                                 struct hr_error *err)
+{
+    const struct resize_state *s = state;
+    struct hr_array *array = NULL;
+    enum hr_status status;
+
+    *out = HR_VALUE_EMPTY;
+    if (in->cls != &hr_array_class)
+        return wrong_kind(err, "resize", "an array", in);
+    status = hr_image_resize(ctx, hr_value_peek_array(in), s->width, s->height, s->algo,
+                             &array, err);
+    if (status == HR_OK)
+        *out = hr_value_of_array(&array);
+    return status;
+}
+
+static const struct hr_op_class resize_class = {"resize", resize_run, hr__free};
+
+enum hr_status hr_image_resize_op(int64_t width, int64_t height, enum hr_scale_algo algo,
+                                  struct hr_op *out, struct hr_error *err)
+{
+    struct resize_state *s;
+    enum hr_status status = hr__image_resize_check(width, height, algo, err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    s = hr__calloc(1, sizeof(*s));
+    if (s != NULL)
+        *s = (struct resize_state){width, height, algo};
+    return op_new(&resize_class, s, out, err);
+}

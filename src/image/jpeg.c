@@ -1,0 +1,349 @@
+/* JPEG by libjpeg.
+ *
+ * libjpeg reports errors by a callback that must not return. Ours fills the caller's
+ * error and jumps back to guarded(), the one function with a setjmp; it has no
+ * variables, so there is none to lose. Everything that a picture needs lives in
+ * struct hr__jpeg. After a jump jpeg_abort_decompress makes the object ready again.
+ *
+ * What libjpeg calls a warning is mostly a picture with lost data: it goes on with
+ * grey blocks. Those are errors here (see loses_data).
+ *
+ * The object is kept from picture to picture. Its pools for one picture are libjpeg's
+ * own malloc; all else stays. */
+#include "image/jpeg.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+#include <jerror.h>
+
+#include "base/mem.h"
+#include "base/banned.h"
+
+/* The progress callback looks for a cancelled task once in so many calls. */
+#define CALLS_PER_CHECK 16
+
+struct hr__jpeg {
+    struct jpeg_decompress_struct lib;
+    struct jpeg_error_mgr manager;
+    struct jpeg_progress_mgr progress;
+    jmp_buf escape;
+    uint8_t *cmyk; /* HR_PUSH_ROWS rows before their conversion */
+    size_t cmyk_bytes;
+    /* one picture */
+    const uint8_t *data;
+    size_t size;
+    struct hr__canvas *canvas;
+    struct hr_error *err;
+    enum hr_status status; /* why the escape was taken */
+    bool started;          /* rows can be had */
+    unsigned calls;        /* of the progress callback */
+};
+
+static _Noreturn void escape(struct hr__jpeg *j, enum hr_status status)
+{
+    j->status = status;
+    longjmp(j->escape, 1);
+}
+
+/* Run body; the status of the escape, if it took that. */
+static enum hr_status guarded(struct hr__jpeg *j, enum hr_status (*body)(struct hr__jpeg *))
+{
+    if (setjmp(j->escape) != 0)
+        return j->status;
+    return body(j);
+}
+
+/* How far decoding went, for messages: "after 60 of 480 rows". */
+static void where(const struct hr__jpeg *j, char *out, size_t size)
+{
+    const struct jpeg_decompress_struct *lib = &j->lib;
+
+    if (j->started)
+        snprintf(out, size, "after %u of %u rows", lib->output_scanline,
+                 lib->image_height);
+    else if (lib->input_scan_number > 0)
+        snprintf(out, size, "in scan %d", lib->input_scan_number);
+    else
+        snprintf(out, size, "in its header");
+}
+
+static enum hr_status status_of(int code)
+{
+    switch (code) {
+    case JERR_BAD_PRECISION:
+    case JERR_SOF_UNSUPPORTED:
+    case JERR_ARITH_NOTIMPL:
+    case JERR_NOTIMPL:
+    case JERR_NOT_COMPILED:
+    case JERR_CONVERSION_NOTIMPL:
+    case JERR_FRACT_SAMPLE_NOTIMPL:
+    case JERR_CCIR601_NOTIMPL:
+        return HR_ERR_UNSUPPORTED;
+    case JERR_OUT_OF_MEMORY:
+        return HR_ERR_NOMEM;
+    case JERR_IMAGE_TOO_BIG:
+    case JERR_WIDTH_OVERFLOW:
+        return HR_ERR_LIMIT;
+    default:
+        return HR_ERR_FORMAT;
+    }
+}
+
+static void on_error(j_common_ptr lib)
+{
+    struct hr__jpeg *j = lib->client_data;
+    int code = lib->err->msg_code;
+    char place[64];
+    char text[JMSG_LENGTH_MAX];
+
+    where(j, place, sizeof(place));
+    lib->err->format_message(lib, text);
+    escape(j, hr_error_set(j->err, status_of(code), "image", code,
+                           "image: JPEG cannot be read %s: %s", place, text));
+}
+
+/* Warnings after which pixels are made up. Bytes before a marker are only skipped; but
+ * before a restart marker they show that the segment was not read to its end. */
+static bool loses_data(const struct jpeg_error_mgr *m)
+{
+    switch (m->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+        return true;
+    case JWRN_EXTRANEOUS_DATA:
+        return m->msg_parm.i[1] >= 0xd0 && m->msg_parm.i[1] <= 0xd7;
+    default:
+        return false;
+    }
+}
+
+static void on_message(j_common_ptr lib, int level)
+{
+    struct hr__jpeg *j = lib->client_data;
+    char place[64];
+    char text[JMSG_LENGTH_MAX];
+
+    if (level >= 0 || !loses_data(lib->err))
+        return;
+    where(j, place, sizeof(place));
+    if (lib->err->msg_code == JWRN_JPEG_EOF)
+        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", JWRN_JPEG_EOF,
+                               "image: JPEG ends %s", place));
+    lib->err->format_message(lib, text);
+    escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", lib->err->msg_code,
+                           "image: JPEG is damaged %s: %s", place, text));
+}
+
+static void on_output(j_common_ptr lib)
+{
+    (void)lib;
+}
+
+/* Called by libjpeg for each row and, while it gathers scans, each row of blocks. */
+static void on_progress(j_common_ptr lib)
+{
+    struct hr__jpeg *j = lib->client_data;
+    int scans_max = j->canvas->options->scans_max;
+    enum hr_status status;
+
+    if (j->lib.input_scan_number > scans_max)
+        escape(j, hr_error_set(j->err, HR_ERR_LIMIT, "image", 0,
+                               "image: JPEG has more scans than the limit of %d",
+                               scans_max));
+    if (++j->calls % CALLS_PER_CHECK != 0)
+        return;
+    status = hr_ctx_check(j->canvas->ctx, j->err);
+    if (status != HR_OK)
+        escape(j, status);
+}
+
+static enum hr_status create(struct hr__jpeg *j)
+{
+    jpeg_create_decompress(&j->lib);
+    j->lib.progress = &j->progress;
+    return HR_OK;
+}
+
+enum hr_status hr__jpeg_new(struct hr__jpeg **out, struct hr_error *err)
+{
+    struct hr__jpeg *j = hr__calloc(1, sizeof(*j));
+    enum hr_status status;
+
+    *out = NULL;
+    if (j == NULL)
+        return hr__nomem(err, "image", "a JPEG decoder", sizeof(*j));
+    j->lib.err = jpeg_std_error(&j->manager);
+    j->lib.client_data = j;
+    j->manager.error_exit = on_error;
+    j->manager.emit_message = on_message;
+    j->manager.output_message = on_output;
+    j->progress.progress_monitor = on_progress;
+    j->err = err;
+    status = guarded(j, create);
+    if (status != HR_OK)
+        hr__jpeg_free(&j);
+    *out = j;
+    return status;
+}
+
+void hr__jpeg_free(struct hr__jpeg **jpeg)
+{
+    struct hr__jpeg *j = *jpeg;
+
+    if (j == NULL)
+        return;
+    jpeg_destroy_decompress(&j->lib);
+    hr__free(j->cmyk);
+    hr__free(j);
+    *jpeg = NULL;
+}
+
+/* ---- one picture ---- */
+
+static void choose_colour(struct hr__jpeg *j)
+{
+    switch (j->lib.jpeg_color_space) {
+    case JCS_GRAYSCALE:
+    case JCS_RGB:
+    case JCS_YCbCr:
+        j->lib.out_color_space = JCS_RGB;
+        return;
+    case JCS_CMYK:
+    case JCS_YCCK:
+        j->lib.out_color_space = JCS_CMYK;
+        return;
+    default:
+        escape(j, hr_error_set(j->err, HR_ERR_UNSUPPORTED, "image", 0,
+                               "image: JPEG with %d components of an unknown kind",
+                               j->lib.num_components));
+    }
+}
+
+/* A picture in several scans is gathered as coefficients, which count as decoded
+ * bytes too. */
+static void check_coefficients(struct hr__jpeg *j)
+{
+    uint64_t bytes = 0;
+
+    if (!jpeg_has_multiple_scans(&j->lib))
+        return;
+    for (int i = 0; i < j->lib.num_components; i++) {
+        const jpeg_component_info *c = &j->lib.comp_info[i];
+
+        bytes += (uint64_t)c->width_in_blocks * c->height_in_blocks * sizeof(JBLOCK);
+    }
+    if (bytes > j->canvas->options->bytes_max)
+        escape(j, hr_error_set(j->err, HR_ERR_LIMIT, "image", 0,
+                               "image: JPEG with several scans needs %llu bytes, the "
+                               "limit is %llu decoded bytes",
+                               (unsigned long long)bytes,
+                               (unsigned long long)j->canvas->options->bytes_max));
+}
+
+static void reserve_cmyk(struct hr__jpeg *j)
+{
+    size_t bytes = (size_t)j->lib.image_width * 4 * HR_PUSH_ROWS;
+
+    if (j->lib.out_color_space != JCS_CMYK || bytes <= j->cmyk_bytes)
+        return;
+    hr__free(j->cmyk);
+    j->cmyk_bytes = 0;
+    j->cmyk = hr__malloc(bytes);
+    if (j->cmyk == NULL)
+        escape(j, hr__nomem(j->err, "image", "CMYK rows", bytes));
+    j->cmyk_bytes = bytes;
+}
+
+static void begin(struct hr__jpeg *j)
+{
+    struct jpeg_decompress_struct *lib = &j->lib;
+    enum hr_status status;
+
+    jpeg_mem_src(lib, j->data, (unsigned long)j->size);
+    jpeg_read_header(lib, TRUE);
+    choose_colour(j);
+    status = hr__canvas_begin(j->canvas, "JPEG", lib->image_width, lib->image_height,
+                              (uint64_t)lib->image_width * lib->image_height *
+                                  (unsigned)lib->num_components,
+                              j->err);
+    if (status != HR_OK)
+        escape(j, status);
+    check_coefficients(j);
+    reserve_cmyk(j);
+    jpeg_start_decompress(lib);
+    j->started = true;
+}
+
+/* a * b / 255, rounded; a and b are at most 255. */
+static unsigned times(unsigned a, unsigned b)
+{
+    unsigned product = a * b + 128;
+
+    return (product + (product >> 8)) >> 8;
+}
+
+/* Both are stored inverted: s[0 … 2] is 255 - c, and s[3] is 255 - k. */
+static void cmyk_to_rgb(const uint8_t *s, uint8_t *rgb, size_t pixels)
+{
+    for (size_t i = 0; i < pixels; i++, s += 4, rgb += 3)
+        for (int c = 0; c < 3; c++)
+            rgb[c] = (uint8_t)(s[3] - times(255u - s[c], s[3]));
+}
+
+/* Decode n rows: libjpeg gives them one or two at a time. */
+static void decode_rows(struct hr__jpeg *j, uint8_t **rows, int n)
+{
+    size_t width = j->lib.image_width;
+    bool cmyk = j->lib.out_color_space == JCS_CMYK;
+    uint8_t *to[HR_PUSH_ROWS];
+    int got = 0;
+
+    for (int i = 0; i < n; i++)
+        to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i];
+    while (got < n)
+        got += (int)jpeg_read_scanlines(&j->lib, to + got, (JDIMENSION)(n - got));
+    for (int i = 0; cmyk && i < n; i++)
+        cmyk_to_rgb(to[i], rows[i], width);
+}
+
+static enum hr_status decode(struct hr__jpeg *j)
+{
+    uint8_t *rows[HR_PUSH_ROWS];
+    int n;
+
+    begin(j);
+    while ((n = hr__canvas_rows(j->canvas, rows)) > 0) {
+        enum hr_status status;
+
+        decode_rows(j, rows, n);
+        status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, n, j->err);
+        if (status != HR_OK)
+            return status;
+    }
+    jpeg_finish_decompress(&j->lib);
+    return HR_OK;
+}
+
+enum hr_status hr__jpeg_decode(struct hr__jpeg *j, const uint8_t *data, size_t size,
+                               struct hr__canvas *canvas, struct hr_error *err)
+{
+    enum hr_status status;
+
+    j->data = data;
+    j->size = size;
+    j->canvas = canvas;
+    j->err = err;
+    j->started = false;
+    j->lib.input_scan_number = 0; /* of the last picture, until the header is read */
+    status = guarded(j, decode);
+    if (status != HR_OK)
+        jpeg_abort_decompress(&j->lib);
+    return status;
+}

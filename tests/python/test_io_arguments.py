@@ -1,0 +1,354 @@
+"""headrace.io's arguments: signatures, early refusals, and what a source may be."""
+
+import functools
+import inspect
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+import headrace.io
+from headrace import _ext
+from headrace.io import (
+    CPUBuffer,
+    convert_frames,
+    load_image,
+    load_image_batch,
+    read_file,
+    resize,
+    to_numpy,
+    to_torch,
+)
+
+IMAGE = "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
+SIGNATURES = {
+    "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
+    "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
+    "resize": "(image, *, width, height, scale_algo='bicubic')",
+    "read_file": "(path)",
+    "convert_frames": "(frames)",
+    "to_numpy": "(buffer)",
+    "to_torch": "(buffer)",
+}
+
+
+def bare(signature):
+    """Return the signature without annotations."""
+    parameters = [
+        p.replace(annotation=inspect.Parameter.empty)
+        for p in signature.parameters.values()
+    ]
+    return str(inspect.Signature(parameters))
+
+
+@pytest.mark.parametrize(("name", "expected"), SIGNATURES.items())
+def test_public_signatures(name, expected):
+    function = getattr(headrace.io, name)
+    assert bare(inspect.signature(function)) == expected
+    for section in ["Args:", "Returns:", "Raises:"]:
+        assert section in function.__doc__
+
+
+def test_everything_public_is_listed():
+    assert {"CPUBuffer", "SlotFailure", *SIGNATURES} == set(headrace.io.__all__)
+
+
+def test_extension_functions_have_signatures():
+    functions = [f for f in vars(_ext).values() if inspect.isbuiltin(f)]
+    assert len(functions) > 10
+    for function in functions:
+        inspect.signature(function)
+
+
+@pytest.mark.parametrize("name", ["load_image", "load_image_batch", "resize"])
+def test_an_op_takes_the_arguments_that_a_partial_binds(name):
+    function = getattr(headrace.io, name)
+    first, *rest = inspect.signature(function).parameters.values()
+    assert first.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    expected = inspect.Signature(rest)
+    op = inspect.signature(function.__headrace_op__)
+    assert str(op) == bare(expected)
+
+
+SIZE = {"width": 4, "height": 3}
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "wants"),
+    [
+        (functools.partial(load_image), "load_image", "source"),
+        (functools.partial(load_image, width=4), "load_image", "source"),
+        (functools.partial(load_image_batch, **SIZE), "load_image_batch", "list"),
+        (functools.partial(resize, **SIZE, scale_algo="box"), "resize", "array"),
+        (functools.partial(read_file), "read_file", "source"),
+    ],
+)
+def test_a_partial_becomes_an_op(function, name, wants):
+    op = function.func.__headrace_op__(**function.keywords)
+    assert isinstance(op, _ext.Op)
+    assert (op.name, op.wants) == (name, wants)
+    assert repr(op) == f"Op('{name}', wants='{wants}')"
+
+
+BAD_ARGUMENTS = [
+    ({"width": 0}, ValueError, "width must be at least 1, not 0"),
+    ({"height": -3}, ValueError, "height must be at least 1, not -3"),
+    ({"width": -(2**70)}, ValueError, f"width must be at least 1, not {-(2**70)}"),
+    ({"width": 2**70}, ValueError, f"width must be at most 65535, not {2**70}"),
+    ({"width": 65536}, ValueError, "width must be at most 65535, not 65536"),
+    ({"width": 4.0}, TypeError, "width must be an int or None, not float"),
+    ({"width": True}, TypeError, "width must be an int or None, not bool"),
+    ({"height": "4"}, TypeError, "height must be an int or None, not str"),
+    ({"pix_fmt": "bgr24"}, ValueError, "pix_fmt must be 'rgb24', not 'bgr24'"),
+    ({"pix_fmt": None}, ValueError, "pix_fmt must be 'rgb24', not None"),
+    (
+        {"scale_mode": "fit"},
+        ValueError,
+        "scale_mode must be 'pad', 'crop' or None, not 'fit'",
+    ),
+    (
+        {"scale_algo": "nearest"},
+        ValueError,
+        "scale_algo must be 'box', 'bilinear', 'bicubic' or 'lanczos', not 'nearest'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kwargs", "error", "text"), BAD_ARGUMENTS)
+def test_bad_arguments_are_refused_before_any_work(kwargs, error, text):
+    kwargs = {**SIZE, **kwargs}
+    calls = [
+        lambda: load_image("no such file", **kwargs),
+        lambda: load_image.__headrace_op__(**kwargs),
+        lambda: load_image_batch(["no such file"], **kwargs),
+        lambda: load_image_batch.__headrace_op__(**kwargs),
+    ]
+    for call in calls:
+        with pytest.raises(error) as caught:
+            call()
+        assert str(caught.value) == text
+
+
+def test_sizes_may_be_any_integer():
+    image = np.zeros((5, 5, 3), np.uint8)
+    assert resize(image, width=np.int64(2), height=np.uint8(3)).shape == (3, 2, 3)
+
+
+@pytest.mark.parametrize("missing", ["width", "height"])
+def test_sizes_that_must_be_given(missing):
+    kwargs = {**SIZE, missing: None}
+    text = f"{missing} must be an int: all pictures of a batch have one size"
+    for call in [
+        functools.partial(load_image_batch, [b""], **kwargs),
+        functools.partial(load_image_batch.__headrace_op__, **kwargs),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+    text = f"{missing} must be an int, not NoneType"
+    for call in [
+        functools.partial(resize, np.zeros((2, 2), np.uint8), **kwargs),
+        functools.partial(resize.__headrace_op__, **kwargs),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: load_image.__headrace_op__(size=3),
+            "load_image() got an unexpected keyword argument 'size'",
+        ),
+        (
+            lambda: resize.__headrace_op__(width=3),
+            "resize() missing required argument 'height'",
+        ),
+        (
+            lambda: load_image.__headrace_op__(3),
+            "load_image() takes at most 0 positional arguments (1 given)",
+        ),
+        (
+            lambda: _ext.load_image(b"", src=b""),
+            "load_image() got multiple values for argument 'src'",
+        ),
+    ],
+)
+def test_wrong_calls(call, text):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+def test_a_name_cannot_be_bound_for_a_pipeline():
+    text = "name labels one picture; a pipeline uses each item's own"
+    with pytest.raises(ValueError, match=text):
+        load_image.__headrace_op__(name="x")
+    assert load_image.__headrace_op__(name=None).name == "load_image"
+
+
+@pytest.mark.parametrize("src", [3, None, 1.5, object(), ["a.jpg"], {"a": 1}])
+def test_no_source(src):
+    text = "expected a path, encoded bytes or an array of them, found "
+    with pytest.raises(TypeError) as caught:
+        load_image(src)
+    assert str(caught.value) == text + type(src).__name__
+    with pytest.raises(TypeError) as caught:
+        load_image_batch([b"", src], **SIZE)
+    assert str(caught.value) == "item 1: " + text + type(src).__name__
+
+
+@pytest.mark.parametrize("srcs", ["a.jpg", b"abc", np.zeros(3, np.uint8), iter([])])
+def test_no_list_of_sources(srcs):
+    with pytest.raises(TypeError) as caught:
+        load_image_batch(srcs, **SIZE)
+    found = type(srcs).__name__ if not isinstance(srcs, np.ndarray) else "numpy.ndarray"
+    assert str(caught.value) == f"expected a list or tuple of sources, found {found}"
+
+
+def test_an_empty_batch():
+    for srcs in [[], ()]:
+        with pytest.raises(ValueError, match=r"^srcs is empty$"):
+            load_image_batch(srcs, **SIZE)
+
+
+def test_nul_in_a_path():
+    text = "path contains a NUL character"
+    for path in ["a\0b", "é\0", pathlib.Path("a\0b")]:
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            load_image(path)
+        with pytest.raises(ValueError, match=f"^{text}$"):
+            read_file(path)
+        with pytest.raises(ValueError, match=f"^item 1: {text}$"):
+            load_image_batch(["a", path], **SIZE)
+    with pytest.raises(ValueError, match=r"^name contains a NUL character$"):
+        load_image(b"", name="a\0b")
+
+
+def test_a_name_is_text():
+    with pytest.raises(TypeError, match=r"^name must be a str or None, not bytes$"):
+        load_image(b"", name=b"x")
+
+
+def test_a_path_object_may_raise():
+    class Broken(os.PathLike):
+        def __fspath__(self):
+            raise KeyError("lost")
+
+    with pytest.raises(KeyError, match="lost"):
+        load_image(Broken())
+    with pytest.raises(KeyError, match="lost"):
+        load_image_batch([Broken()], **SIZE)
+
+
+def test_a_list_may_change_while_it_is_read():
+    class Shrinking(os.PathLike):
+        def __fspath__(self):
+            srcs.clear()
+            return "no such file"
+
+    srcs = [Shrinking(), "no such file", "no such file"]
+    batch = load_image_batch(srcs, **SIZE, strict=False)
+    assert [f.index for f in batch.failures] == [0, 1, 2]
+
+
+def test_arrays_must_be_contiguous_and_plain():
+    pixels = np.zeros((4, 6, 3), np.uint8)
+    with pytest.raises(
+        TypeError,
+        match=r"^expected a C-contiguous buffer; this numpy.ndarray is not one$",
+    ):
+        resize(pixels[:, ::2], **SIZE)
+    for dtype in ["complex64", "S3", [("a", "u1")], ">u2"]:
+        with pytest.raises(TypeError, match=r"^expected elements of a plain number"):
+            _ext.as_buffer(np.zeros(3, dtype))
+    with pytest.raises(TypeError, match=r"^expected at most 8 dimensions, found 9$"):
+        _ext.as_buffer(np.zeros((1,) * 9, np.uint8))
+    with pytest.raises(
+        TypeError,
+        match=r"^expected an array \(CPUBuffer or any object with the buffer "
+        r"protocol\), found str$",
+    ):
+        resize("a.jpg", **SIZE)
+
+
+def test_a_tensor_like_object_is_taken_by_its_numpy_method():
+    class Tensor:
+        def __init__(self, array):
+            self.array = array
+
+        def numpy(self):
+            return self.array
+
+    array = np.arange(6, dtype=np.float32)
+    buffer = _ext.as_buffer(Tensor(array))
+    assert np.asarray(buffer).ctypes.data == array.ctypes.data
+    assert to_numpy(Tensor(array)) is array
+    text = r"^Tensor.numpy\(\) returned no array but int$"
+    with pytest.raises(TypeError, match=text):
+        _ext.as_buffer(Tensor(3))
+
+
+def test_as_buffer_shares_what_it_is_given():
+    array = np.arange(12, dtype=np.int32).reshape(3, 4)
+    buffer = _ext.as_buffer(array)
+    assert (buffer.shape, buffer.dtype) == ((3, 4), "int32")
+    assert np.asarray(buffer).ctypes.data == array.ctypes.data
+    again = _ext.as_buffer(buffer)
+    assert np.asarray(again).ctypes.data == array.ctypes.data
+    for view in [memoryview(array), memoryview(array).cast("B")]:
+        assert np.asarray(_ext.as_buffer(view)).ctypes.data == array.ctypes.data
+    assert _ext.as_buffer(memoryview(array).cast("B")).shape == (48,)
+
+
+class TestConvertFrames:
+    """convert_frames copies equal pictures, or says which one differs."""
+
+    def test_stacks(self):
+        frames = [np.full((2, 4, 3), i, np.uint8) for i in range(5)]
+        batch = convert_frames(tuple(frames))
+        assert isinstance(batch, CPUBuffer)
+        np.testing.assert_array_equal(np.asarray(batch), np.stack(frames))
+        np.testing.assert_array_equal(
+            np.asarray(convert_frames([batch, batch])), np.stack([np.stack(frames)] * 2)
+        )
+
+    def test_names_the_one_that_differs(self):
+        good = np.zeros((4, 5, 3), np.uint8)
+        for bad, text in [
+            (np.zeros((4, 6, 3), np.uint8), "(4, 6, 3) uint8"),
+            (np.zeros((4, 5, 3), np.uint16), "(4, 5, 3) uint16"),
+            (np.zeros((4, 5), np.uint8), "(4, 5) uint8"),
+        ]:
+            with pytest.raises(ValueError) as caught:  # noqa: PT011
+                convert_frames([good, good, bad, good])
+            assert str(caught.value) == (
+                f"frames[2] is {text}, but frames[0] is (4, 5, 3) uint8"
+            )
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match=r"^frames is empty$"):
+            convert_frames([])
+        with pytest.raises(
+            TypeError, match=r"^frames must be a list or tuple of arrays, not numpy"
+        ):
+            convert_frames(np.zeros((2, 4, 5, 3), np.uint8))
+        with pytest.raises(ValueError, match=r"^frames have 8 dimensions; at most 7"):
+            convert_frames([np.zeros((1,) * 8, np.uint8)])
+
+
+def test_to_numpy_of_other_things():
+    assert to_numpy(bytearray(b"ab")).tolist() == [97, 98]
+    assert to_numpy(np.arange(3)).tolist() == [0, 1, 2]
+    with pytest.raises(TypeError):
+        to_numpy(3)
+
+
+def test_to_torch():
+    torch = pytest.importorskip("torch")
+    tensor = to_torch(convert_frames([np.arange(3, dtype=np.uint8)]))
+    assert isinstance(tensor, torch.Tensor)
+    assert tensor.tolist() == [[0, 1, 2]]
+    with pytest.raises(TypeError, match="__dlpack__"):
+        to_torch(3)
