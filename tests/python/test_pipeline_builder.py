@@ -1,0 +1,179 @@
+"""What the builder accepts, and how it refuses the rest."""
+
+import functools
+from fractions import Fraction
+
+import pytest
+
+from headrace import _ext
+from headrace.pipeline import PipelineBuilder
+
+
+def double(x):
+    return 2 * x
+
+
+async def coroutine(x):
+    return x
+
+
+async def agenerator(x):
+    yield x
+
+
+class AsyncCallable:
+    async def __call__(self, x):
+        return x
+
+
+class AsyncSource:
+    def __aiter__(self):
+        return self
+
+
+class Aggregator:
+    def accumulate(self, item):
+        return item
+
+    def flush(self):
+        return None
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", 2**31])
+def test_counts(value):
+    builder = PipelineBuilder().add_source([])
+    with pytest.raises(ValueError, match="concurrency"):
+        builder.pipe(double, concurrency=value)
+    with pytest.raises(ValueError, match="buffer_size"):
+        builder.add_sink(value)
+    with pytest.raises(ValueError, match="num_threads"):
+        builder.add_sink().build(num_threads=value)
+
+
+def test_order():
+    with pytest.raises(ValueError, match="'completion' or 'input', got 'inputs'"):
+        PipelineBuilder().pipe(double, output_order="inputs")
+
+
+@pytest.mark.parametrize("limit", [Fraction(0), Fraction(3, 2), Fraction(-1, 2)])
+def test_fractions(limit):
+    with pytest.raises(ValueError, match="max_failures"):
+        PipelineBuilder().pipe(double, max_failures=limit)
+    with pytest.raises(ValueError, match="max_failures"):
+        PipelineBuilder().add_source([]).add_sink().build(max_failures=limit)
+
+
+@pytest.mark.parametrize("limit", [0.5, "1", True])
+def test_max_failures_type(limit):
+    with pytest.raises(TypeError, match="max_failures must be an int or a Fraction"):
+        PipelineBuilder().pipe(double, max_failures=limit)
+
+
+@pytest.mark.parametrize("key", [1.0, True, b"k", (0,)])
+def test_key(key):
+    with pytest.raises(TypeError, match="key must be an int"):
+        PipelineBuilder().pipe(double, key=key)
+
+
+def test_once_each():
+    builder = PipelineBuilder().add_source([]).add_sink()
+    with pytest.raises(ValueError, match="has a source already"):
+        builder.add_source([])
+    with pytest.raises(ValueError, match="has a sink already"):
+        builder.add_sink()
+
+
+def test_both_ends():
+    with pytest.raises(RuntimeError, match="no source"):
+        PipelineBuilder().add_sink().build()
+    with pytest.raises(RuntimeError, match="no sink"):
+        PipelineBuilder().add_source([]).build()
+
+
+def test_what_is_no_op():
+    with pytest.raises(TypeError, match="callable or have __getitem__"):
+        PipelineBuilder().pipe(7)
+    with pytest.raises(ValueError, match="source must be iterable, got 7"):
+        PipelineBuilder().add_source(7)
+    with pytest.raises(TypeError, match="aggregate\\(\\) takes a number"):
+        PipelineBuilder().aggregate(2.0)
+    with pytest.raises(ValueError, match="n must be"):
+        PipelineBuilder().aggregate(0)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        coroutine,
+        agenerator,
+        AsyncCallable(),
+        functools.partial(coroutine),
+        AsyncCallable().__call__,
+    ],
+)
+def test_coroutines_are_refused(op):
+    with pytest.raises(NotImplementedError, match="not supported yet"):
+        PipelineBuilder().pipe(op)
+
+
+def test_what_does_not_exist_yet_is_refused():
+    with pytest.raises(NotImplementedError, match="continuous"):
+        PipelineBuilder().add_source([], continuous=True)
+    with pytest.raises(NotImplementedError, match="async sources"):
+        PipelineBuilder().add_source(AsyncSource())
+    with pytest.raises(NotImplementedError, match="executors"):
+        PipelineBuilder().pipe(double, executor=object())
+    with pytest.raises(NotImplementedError, match="custom aggregators"):
+        PipelineBuilder().aggregate(Aggregator())
+
+
+def test_names():
+    class Thing:
+        def __call__(self, x):
+            return x
+
+    pipeline = (
+        PipelineBuilder()
+        .add_source([])
+        .pipe(functools.partial(functools.partial(double)), concurrency=3)
+        .pipe(Thing())
+        .pipe([1, 2])
+        .pipe(lambda x: x, name="same")
+        .aggregate(2)
+        .disaggregate()
+        .add_sink(7)
+        .build(num_threads=1)
+    )
+    assert repr(pipeline) == (
+        "<Pipeline source → double[3] → Thing → list → same → aggregate(2) → "
+        "disaggregate → sink(7), created>"
+    )
+    assert [s.name for s in pipeline.stats().stages] == [
+        "source",
+        "double",
+        "Thing",
+        "list",
+        "same",
+        "aggregate(2)",
+        "disaggregate",
+        "sink",
+    ]
+    assert list(pipeline) == []
+    assert repr(pipeline).endswith(", running>")
+    pipeline.stop()
+    assert repr(pipeline).endswith(", stopped>")
+
+
+def test_plans_are_used_up():
+    plan = _ext.Plan()
+    plan.source([], "source", "object")
+    plan.sink(1)
+    plan.build(1, lambda *_: None, lambda *_: None)
+    with pytest.raises(RuntimeError, match="built already"):
+        plan.sink(1)
+
+
+@pytest.mark.parametrize("want", ["objects", "", 3, None, ((0, "thing"),), ((0,),)])
+def test_wants_of_plans(want):
+    with pytest.raises((ValueError, TypeError)):
+        _ext.Plan().source([], "source", want)
