@@ -21,11 +21,12 @@ def no_forced_switch():
 
 
 BIG = {"width": 3000, "height": 3000, "scale_algo": "lanczos"}
+IMAGE = np.zeros((2000, 2000, 3), np.uint8)  # made before: NumPy too gives up the GIL
 CALLS = {
     "load_image": lambda: load_image(PATH, **BIG),
     "load_image_batch": lambda: load_image_batch([PATH] * 50, width=224, height=224),
-    "resize": lambda: resize(np.zeros((2000, 2000, 3), np.uint8), **BIG),
-    "convert_frames": lambda: convert_frames([np.zeros(1 << 25, np.uint8)] * 4),
+    "resize": lambda: resize(IMAGE, **BIG),
+    "convert_frames": lambda: convert_frames([IMAGE] * 8),
     "op": lambda: load_image.__headrace_op__(**BIG)(PATH),
 }
 
