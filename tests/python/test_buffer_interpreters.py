@@ -64,12 +64,14 @@ def test_releases_are_queued_after_a_subinterpreter_existed(first):
         before = sys.getrefcount(source)
         capsule = _ext.as_buffer(source).__dlpack__(max_version=(1, 0))
         tensor = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
-        api.PyCapsule_SetName(capsule, b"used")
+        used = ctypes.create_string_buffer(b"used_dltensor_versioned")
+        api.PyCapsule_SetName(capsule, used)
         deleter = ctypes.c_void_p.from_address(tensor + 16).value
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(tensor)
         print(sys.getrefcount(source) - before)
         _ext.pool_stats()
         print(sys.getrefcount(source) - before)
+        del capsule  # before the name that it borrows
         """
     )
     assert out == "1\n0\n"
