@@ -62,7 +62,7 @@ static int misfit_new(PyObject *obj, struct hr_value *out)
         return -1;
     PyObject *exc = hrpy_raised_take();
     struct hr_error err = {0};
-    hrpy_raised_describe(exc, "python", &err);
+    hrpy_raised_describe(exc, &err);
     Py_DECREF(exc);
     (void)snprintf(misfit->name, sizeof(misfit->name), "%.60s (%.130s)",
                    Py_TYPE(obj)->tp_name, err.text);
