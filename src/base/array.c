@@ -37,6 +37,7 @@ static enum hr_status shape_bytes(enum hr_dtype dtype, int ndim, const int64_t *
 {
     size_t bytes = hr_dtype_size(dtype);
     bool empty = false;
+    *out = 0;
     if (bytes == 0)
         return hr_error_set(err, HR_ERR_ARG, "array", 0, "array: dtype %d is not known",
                             (int)dtype);

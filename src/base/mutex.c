@@ -19,7 +19,7 @@ enum { HELD_MAX = 16 };
 static _Thread_local const struct hr_mutex *held[HELD_MAX];
 static _Thread_local int held_count;
 
-static void fail(const char *what, const struct hr_mutex *mutex, int other)
+_Noreturn static void fail(const char *what, const struct hr_mutex *mutex, int other)
 {
     fprintf(stderr, "headrace: mutex of rank %d: %s (rank %d)\n", (int)mutex->rank,
             what, other);
@@ -56,6 +56,8 @@ static void note_unlocked(struct hr_mutex *mutex)
     int i = held_count - 1;
     while (i >= 0 && held[i] != mutex)
         i--;
+    if (i < 0)
+        fail("held, but not on its thread's record", mutex, 0);
     for (held_count--; i < held_count; i++)
         held[i] = held[i + 1];
     atomic_store(&mutex->held, false);

@@ -8,6 +8,10 @@
 #include "base/banned.h"
 
 #define CHANNELS 3
+/* Staging rows begin at an odd multiple of this. libjpeg-turbo writes rows that are
+ * aligned to its vectors past the cache, and the resize that reads them next would wait
+ * for memory: 0.2 ms per picture of 640 x 400. */
+#define MISALIGN 8
 /* Expansion is judged only above this many bytes, where it can hurt. */
 #define EXPANSION_FREE ((uint64_t)64 << 20)
 #define EXPANSION_MAX 1000
@@ -94,8 +98,8 @@ static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err
     struct hr__easel *easel = c->easel;
     size_t bytes;
 
-    c->row_stride = ((size_t)c->width * CHANNELS + HR_ROW_SLACK + 63) & ~(size_t)63;
-    bytes = c->row_stride * HR_PUSH_ROWS;
+    c->row_stride = ((size_t)c->width * CHANNELS + HR_ROW_SLACK + MISALIGN + 63) & ~(size_t)63;
+    bytes = c->row_stride * HR_PUSH_ROWS + MISALIGN;
     if (bytes > easel->staging_bytes) {
         hr__free(easel->staging);
         easel->staging_bytes = 0;
@@ -157,7 +161,7 @@ int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
 
     for (int i = 0; i < n; i++)
         rows[i] = c->direct ? c->origin + (size_t)(c->rows_put + i) * c->stride
-                            : c->easel->staging + (size_t)i * c->row_stride;
+                            : c->easel->staging + MISALIGN + (size_t)i * c->row_stride;
     return n;
 }
 

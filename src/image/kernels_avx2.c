@@ -24,6 +24,7 @@
 #include "base/banned.h"
 
 #define AVX2 __attribute__((target("avx2")))
+#define INLINE inline __attribute__((always_inline))
 #define HALF (1 << (HR_TAPS_BITS - 1))
 
 /* Where pshufb finds the pairs of pixels 0, 1 and 2, 3, and the finished bytes. */
@@ -64,76 +65,102 @@ AVX2 static inline __m256i two_rows(const uint8_t *a, const uint8_t *b)
     return _mm256_inserti128_si256(low, _mm_loadu_si128((const __m128i *)b), 1);
 }
 
+/* Add pixels 0 and 1, or 2 and 3, of `bytes` by a pair of split weights. */
+AVX2 static INLINE void add_two(__m256i bytes, __m256i pair, const int32_t *split,
+                                __m256i *low, __m256i *high)
+{
+    __m256i v = _mm256_shuffle_epi8(bytes, pair);
+
+    *low = _mm256_add_epi32(*low, _mm256_madd_epi16(v, _mm256_set1_epi32(split[0])));
+    *high = _mm256_add_epi32(*high, _mm256_madd_epi16(v, _mm256_set1_epi32(split[1])));
+}
+
 /* One output pixel of two rows, as 32-bit levels before clamping. */
-AVX2 static inline __attribute__((always_inline)) __m256i
-pixel(const struct layout *l, const uint8_t *a, const uint8_t *b, const int32_t *split,
-      int32_t pairs)
+AVX2 static INLINE __m256i pixel(const struct layout *l, const uint8_t *a,
+                                 const uint8_t *b, const int32_t *split, int32_t pairs)
 {
     __m256i low = _mm256_set1_epi32(HALF);
     __m256i high = _mm256_setzero_si256();
 
-    for (; pairs >= 2; pairs -= 2) {
+#pragma GCC unroll 4
+    for (int32_t j = 0; j + 2 <= pairs; j += 2, a += l->step, b += l->step) {
         __m256i bytes = two_rows(a, b);
-        __m256i p01 = _mm256_shuffle_epi8(bytes, l->pair01);
-        __m256i p23 = _mm256_shuffle_epi8(bytes, l->pair23);
 
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(p01, _mm256_set1_epi32(split[0])));
-        high = _mm256_add_epi32(high, _mm256_madd_epi16(p01, _mm256_set1_epi32(split[1])));
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(p23, _mm256_set1_epi32(split[2])));
-        high = _mm256_add_epi32(high, _mm256_madd_epi16(p23, _mm256_set1_epi32(split[3])));
-        a += l->step;
-        b += l->step;
-        split += 4;
+        add_two(bytes, l->pair01, split + 2 * j, &low, &high);
+        add_two(bytes, l->pair23, split + 2 * j + 2, &low, &high);
     }
-    if (pairs != 0) {
-        __m256i p01 = _mm256_shuffle_epi8(two_rows(a, b), l->pair01);
-
-        low = _mm256_add_epi32(low, _mm256_madd_epi16(p01, _mm256_set1_epi32(split[0])));
-        high = _mm256_add_epi32(high, _mm256_madd_epi16(p01, _mm256_set1_epi32(split[1])));
-    }
+    if (pairs % 2 != 0)
+        add_two(two_rows(a, b), l->pair01, split + 2 * pairs - 2, &low, &high);
     low = _mm256_add_epi32(low, _mm256_slli_epi32(high, HR_TAPS_LOW_BITS));
     return _mm256_srai_epi32(low, HR_TAPS_BITS);
 }
 
-/* Four output pixels of two rows, clamped and closed up in each lane. */
-AVX2 static inline __attribute__((always_inline)) __m256i
-four_pixels(const struct hr__taps *taps, const struct layout *l, int channels, int64_t o,
-            const uint8_t *a, const uint8_t *b, int32_t pairs)
+/* Output pixels o and o + 1 of two rows, as 16-bit levels. */
+AVX2 static INLINE __m256i two_pixels(const struct hr__taps *taps, const struct layout *l,
+                                      int channels, int64_t o, const uint8_t *const *in,
+                                      int32_t pairs)
 {
-    __m256i p[4];
+    size_t at0 = (size_t)(taps->start[o] * channels);
+    size_t at1 = (size_t)(taps->start[o + 1] * channels);
+    const int32_t *split = taps->split + o * 2 * pairs;
+    __m256i p0 = pixel(l, in[0] + at0, in[1] + at0, split, pairs);
+    __m256i p1 = pixel(l, in[0] + at1, in[1] + at1, split + 2 * pairs, pairs);
 
-    for (int i = 0; i < 4; i++) {
-        int64_t at = (int64_t)taps->start[o + i] * channels;
-
-        p[i] = pixel(l, a + at, b + at, taps->split + (o + i) * 2 * pairs, pairs);
-    }
-    return _mm256_shuffle_epi8(_mm256_packus_epi16(_mm256_packs_epi32(p[0], p[1]),
-                                                   _mm256_packs_epi32(p[2], p[3])),
-                               l->close);
+    return _mm256_packs_epi32(p0, p1);
 }
 
-AVX2 static inline __attribute__((always_inline)) void
-across_two(const struct hr__taps *taps, int channels, const uint8_t *const *in,
-           uint8_t *const *out, int32_t pairs)
+AVX2 static INLINE void across_two(const struct hr__taps *taps, int channels,
+                                   const uint8_t *const *in, uint8_t *const *out,
+                                   int32_t pairs)
 {
     const struct layout l = layout_of(channels);
     int64_t count = taps->key.count;
     int64_t o = 0;
 
     for (; o + 4 <= count; o += 4) {
-        __m256i v = four_pixels(taps, &l, channels, o, in[0], in[1], pairs);
+        __m256i v = _mm256_packus_epi16(two_pixels(taps, &l, channels, o, in, pairs),
+                                        two_pixels(taps, &l, channels, o + 2, in, pairs));
 
+        v = _mm256_shuffle_epi8(v, l.close);
         _mm_storeu_si128((__m128i *)(out[0] + o * channels), _mm256_castsi256_si128(v));
         _mm_storeu_si128((__m128i *)(out[1] + o * channels),
                          _mm256_extracti128_si256(v, 1));
     }
     for (; o < count; o++) {
-        int64_t at = (int64_t)taps->start[o] * channels;
+        size_t at = (size_t)(taps->start[o] * channels);
         __m256i v = pixel(&l, in[0] + at, in[1] + at, taps->split + o * 2 * pairs, pairs);
 
         v = _mm256_packus_epi16(_mm256_packs_epi32(v, v), v);
         _mm_storeu_si32(out[0] + o * channels, _mm256_castsi256_si128(v));
         _mm_storeu_si32(out[1] + o * channels, _mm256_extracti128_si256(v, 1));
+    }
+}
+
+/* The common lengths are constants, so that their loops are unrolled. */
+AVX2 static INLINE void across_by_length(const struct hr__taps *taps, int channels,
+                                         const uint8_t *const *in, uint8_t *const *out)
+{
+    switch (taps->pairs) {
+    case 1:
+        across_two(taps, channels, in, out, 1);
+        break;
+    case 2:
+        across_two(taps, channels, in, out, 2);
+        break;
+    case 3:
+        across_two(taps, channels, in, out, 3);
+        break;
+    case 4:
+        across_two(taps, channels, in, out, 4);
+        break;
+    case 5:
+        across_two(taps, channels, in, out, 5);
+        break;
+    case 6:
+        across_two(taps, channels, in, out, 6);
+        break;
+    default:
+        across_two(taps, channels, in, out, taps->pairs);
     }
 }
 
@@ -146,8 +173,12 @@ AVX2 static void across_avx2(const struct hr__taps *taps, int channels,
         hr__kernels_portable.across(taps, channels, in, out, rows);
         return;
     }
-    for (; y + 2 <= rows; y += 2)
-        across_two(taps, channels, in + y, out + y, taps->pairs);
+    for (; y + 2 <= rows; y += 2) {
+        if (channels == 3)
+            across_by_length(taps, 3, in + y, out + y);
+        else
+            across_two(taps, 4, in + y, out + y, taps->pairs);
+    }
     if (y < rows)
         hr__kernels_sse41.across(taps, channels, in + y, out + y, 1);
 }

@@ -168,6 +168,9 @@ static const char *check_state(const struct hr_sched *sched, const struct stage 
     REQUIRE(!stage->touched, "stage: touched, but not updated");
     REQUIRE(stage->ended == should_have_ended(stage), "stage: ended wrongly, or not");
     REQUIRE(stage->state == hr__stage_state(stage), "stage: its state is out of date");
+    REQUIRE(stage->watch || stage->ended ||
+                (stage->state < HR_STATE_STARVED && (!stage->in || !stage->in->marks)),
+            "stage: waits for a gain, but does not watch");
     REQUIRE(bit == (stage->serves && stage->state == HR_STATE_READY),
             "stage: runnable bit is not: READY");
     return NULL;

@@ -174,8 +174,6 @@ static bool policy_exceeded(const struct stage *stage)
 
 void hr__stage_judge(struct hr_sched *sched, struct stage *stage, bool failed)
 {
-    if (!failed && stage->tasks != HR_SCHED_PROBATION)
-        return; /* a success only matters where it ends the probation */
     if (stage->plan.kind == HR_STAGE_SOURCE) {
         if (failed && sched->failed_stage < 0)
             sched->failed_stage = (int)stage->index;

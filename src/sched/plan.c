@@ -176,9 +176,14 @@ static void wire_stages(struct hr_sched *sched, const struct hr_sched_plan *plan
         stage->streams = stage->plan.kind == HR_STAGE_SOURCE ||
                          stage->plan.kind == HR_STAGE_EXPAND ||
                          stage->plan.kind == HR_STAGE_DISAGGREGATE;
+        stage->simple =
+            stage->serves && !stage->streams && stage->plan.kind != HR_STAGE_ROUTE;
+        stage->ready_word = &sched->runnable[stage->plan.lane][i / 64];
+        stage->ready_bit = (uint64_t)stage->serves << (i % 64);
         stage->gate_open = true;
         stage->since_ns = sched->now_ns;
         stage->state = HR_STATE_STARVED;
+        stage->watch = true;
         stage->ins = fan;
         for (uint32_t k = 0; k < plan->edge_count; k++) {
             if (plan->edges[k].to == i)

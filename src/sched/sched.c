@@ -259,7 +259,8 @@ static void task_over(struct hr_sched *sched, struct task *task, bool failed)
     }
     if (stage->plan.kind == HR_STAGE_SOURCE)
         stage->over = true;
-    hr__stage_judge(sched, stage, failed);
+    if (failed || stage->tasks == HR_SCHED_PROBATION)
+        hr__stage_judge(sched, stage, failed);
 }
 
 /* The one output of a task goes to the edge `path`; the other paths get their place

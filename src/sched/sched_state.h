@@ -69,9 +69,13 @@ struct stage {
     uint32_t index;
     bool streams; /* source, expand, disaggregate: any number of outputs, in steps */
     bool serves;  /* has tasks: neither merge nor sink */
+    bool simple; /* one in, one out, one place per task: its readiness is three compares
+                  */
     uint32_t in_count, out_count;
     struct edge **ins, **outs;
     struct edge *in, *out; /* the first of them, or NULL */
+    uint64_t *ready_word;  /* where it is marked runnable, */
+    uint64_t ready_bit;    /* or 0 if it has no tasks */
 
     /* tasks */
     struct task *unused; /* concurrency + places of the out-edge: never runs out */
@@ -211,7 +215,8 @@ static inline struct task *hr__task_dequeue(struct task_list *list)
 /* ending.c */
 
 void hr__sched_release(struct hr_sched *sched, hr_handle handle);
-/* A task of the stage is over: apply the failure policy. */
+/* A task of the stage is over: apply the failure policy. (A success need not be judged,
+ * except where it ends the probation: it lowers the fraction.) */
 void hr__stage_judge(struct hr_sched *sched, struct stage *stage, bool failed);
 /* The task will be claimed only once more, so that its owner can let it go. */
 void hr__task_close(struct task *task);

@@ -126,21 +126,16 @@ enum hr_stage_state hr__stage_state(const struct stage *stage)
     return hr__stage_has_room(stage) ? HR_STATE_READY : HR_STATE_BLOCKED;
 }
 
-static void set_state(struct hr_sched *sched, struct stage *stage,
-                      enum hr_stage_state state)
+static inline void set_state(struct hr_sched *sched, struct stage *stage,
+                             enum hr_stage_state state)
 {
-    uint64_t *word = &sched->runnable[stage->plan.lane][stage->index / 64];
-    uint64_t bit = (uint64_t)1 << (stage->index % 64);
-
     stage->time_ns[stage->state] += sched->now_ns - stage->since_ns;
     stage->since_ns = sched->now_ns;
     stage->state = state;
-    if (!stage->serves)
-        return;
     if (state == HR_STATE_READY)
-        *word |= bit;
+        *stage->ready_word |= stage->ready_bit;
     else
-        *word &= ~bit;
+        *stage->ready_word &= ~stage->ready_bit;
 }
 
 /* ---- delivering in order ---- */
@@ -382,31 +377,60 @@ static void end_stage(struct hr_sched *sched, struct stage *stage)
     }
 }
 
-/* Most updates, most of the time: a stage with tasks, amid items. */
-static bool is_plain(const struct stage *stage)
+/* Amid items, with nothing to do but run tasks: most updates, most of the time. */
+static inline bool is_plain(const struct stage *stage)
 {
-    return stage->in && stage->serves && !stage->stopped && stage->in->marks == 0 &&
+    return stage->simple && !stage->stopped && stage->in->marks == 0 &&
            !stage->in->closed && !hr__stage_mark_pending(stage);
 }
 
-static void update(struct hr_sched *sched, struct stage *stage)
+/* hr__stage_state for a plain stage. */
+static inline enum hr_stage_state plain_state(const struct stage *stage)
+{
+    if (stage->running >= stage->plan.concurrency)
+        return HR_STATE_FULL;
+    if (stage->in->run < stage->plan.arity)
+        return HR_STATE_STARVED;
+    return stage->out->room > 0 ? HR_STATE_READY : HR_STATE_BLOCKED;
+}
+
+static void do_own_work(struct hr_sched *sched, struct stage *stage)
+{
+    if (stage->plan.kind == HR_STAGE_MERGE && !stage->stopped)
+        merge_move(sched, stage);
+    else if (stage->in && stage->serves && !stage->stopped)
+        take_marks_and_rests(sched, stage);
+    if (nothing_left(stage))
+        end_stage(sched, stage);
+}
+
+static void update_any(struct hr_sched *sched, struct stage *stage)
 {
     enum hr_stage_state state;
 
     if (stage->ended)
         return;
-    if (!is_plain(stage)) {
-        if (stage->plan.kind == HR_STAGE_MERGE && !stage->stopped)
-            merge_move(sched, stage);
-        else if (stage->in && stage->serves && !stage->stopped)
-            take_marks_and_rests(sched, stage);
-        if (nothing_left(stage))
-            end_stage(sched, stage);
-    }
+    do_own_work(sched, stage);
     state = hr__stage_state(stage);
     if (state != stage->state)
         set_state(sched, stage, state);
     stage->watch = state >= HR_STATE_STARVED || (stage->in && stage->in->marks > 0);
+}
+
+static inline void update(struct hr_sched *sched, struct stage *stage)
+{
+    enum hr_stage_state state;
+
+    if (!is_plain(stage)) {
+        update_any(sched, stage);
+        return;
+    }
+    state = plain_state(stage);
+    if (state == stage->state)
+        return; /* it may watch on, for marks that have gone: that costs, but is right
+                 */
+    set_state(sched, stage, state);
+    stage->watch = state >= HR_STATE_STARVED;
 }
 
 void hr__sched_settle(struct hr_sched *sched)

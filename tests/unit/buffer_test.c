@@ -187,8 +187,8 @@ static void the_cache_is_bounded_and_old_classes_drain(void)
 {
     hr_pool_trim();
     hr__pool_set_cached_max(1 << 20);
-    struct hr_buffer *small[4], *large[8], *huge = buffer_of(3 << 20);
-    for (int i = 0; i < 4; i++)
+    struct hr_buffer *small[8], *large[8], *huge = buffer_of(3 << 20);
+    for (int i = 0; i < 8; i++)
         small[i] = buffer_of(200000); /* a block of 224 Ki */
     for (int i = 0; i < 8; i++)
         large[i] = buffer_of(300000); /* a block of 320 Ki */
@@ -202,6 +202,10 @@ static void the_cache_is_bounded_and_old_classes_drain(void)
     HR_CHECK_EQ_INT(stats().cached_bytes, 3 * 327680); /* the small ones are gone */
     hr_buffer_unref(&huge); /* alone larger than what may be kept */
     HR_CHECK_EQ_INT(stats().cached_bytes, 3 * 327680);
+    for (int i = 4; i < 8;
+         i++) /* and the other way round: three large ones make room */
+        hr_buffer_unref(&small[i]);
+    HR_CHECK_EQ_INT(stats().cached_bytes, 4 * 229376);
     hr__pool_set_cached_max(HR_POOL_CACHED_MAX);
     hr_pool_trim();
 }

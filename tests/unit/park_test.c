@@ -21,7 +21,7 @@ static void a_deadline_ends_the_sleep(void)
 {
     struct hr_parker parker;
     hr__parker_init(&parker);
-    int64_t deadline = HR_SYS(now_ns)() + 5 * 1000 * 1000;
+    int64_t deadline = HR_SYS(now_ns)() + 5000000;
     HR_CHECK_EQ_INT(hr__park(&parker, deadline), ETIMEDOUT);
     HR_CHECK(HR_SYS(now_ns)() >= deadline);
     HR_CHECK_EQ_INT(hr__park(&parker, -1), ETIMEDOUT);
@@ -99,7 +99,7 @@ static void a_signal_ends_the_sleep(void)
     hr__parker_init(&clock);
     while (atomic_load(&sleeper.result) == -1) {
         pthread_kill(thread, SIGUSR1);
-        (void)hr__park(&clock, HR_SYS(now_ns)() + 1000 * 1000);
+        (void)hr__park(&clock, HR_SYS(now_ns)() + 1000000);
     }
     pthread_join(thread, NULL);
     HR_CHECK_EQ_INT(atomic_load(&sleeper.result), EINTR);

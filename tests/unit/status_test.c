@@ -23,6 +23,7 @@ static void every_status_has_its_name(void)
     HR_CHECK_STR(hr_status_name(HR_ERR_DEADLINE), "deadline");
     HR_CHECK_STR(hr_status_name(HR_ERR_FOREIGN), "foreign");
     HR_CHECK_STR(hr_status_name(HR_ERR_THREAD), "thread");
+    /* NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange): a foreign value */
     HR_CHECK_STR(hr_status_name((enum hr_status)77), "unknown");
 }
 
@@ -95,10 +96,13 @@ static void long_origin_is_cut(void)
 
 static void version_is_three_numbers(void)
 {
-    int major, minor, patch, end = 0;
-    HR_CHECK_EQ_INT(sscanf(hr_version(), "%d.%d.%d%n", &major, &minor, &patch, &end),
-                    3);
-    HR_CHECK_EQ_INT(end, strlen(hr_version()));
+    const char *rest = hr_version();
+    for (int i = 0; i < 3; i++) {
+        size_t digits = strspn(rest, "0123456789");
+        HR_CHECK(digits > 0);
+        HR_CHECK_EQ_INT(rest[digits], i < 2 ? '.' : '\0');
+        rest += digits + (i < 2);
+    }
 }
 
 static const struct hr_test tests[] = {

@@ -16,7 +16,7 @@
  * neither Py_DECREF nor PyBuffer_Release may be called. Attaching for it would make
  * native work wait for the GIL (5 ms each against a computing main thread), so the
  * release is queued instead: {drop, ptr} under a leaf mutex. Every function of the
- * extension that is entered attached drains the queue on its way in.
+ * extension drains the queue on its way in, and again when it is back from native work.
  *
  * The queue is one for the process, since a release knows no module. The drain takes
  * entries out in small batches onto its own stack and calls them with the mutex
@@ -258,4 +258,15 @@ int hrpy_attach_init(void)
         return -1;
     }
     return 0;
+}
+
+PyThreadState *hrpy_detach(void)
+{
+    return PyEval_SaveThread();
+}
+
+void hrpy_reattach(PyThreadState *detached)
+{
+    PyEval_RestoreThread(detached);
+    hrpy_drain_decrefs();
 }

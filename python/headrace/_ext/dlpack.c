@@ -169,12 +169,12 @@ static struct hr_array *array_copy(struct hrpy_state *state, const struct hr_arr
     struct hr_error err = {0};
     enum hr_status status;
 
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hr_array_alloc(hr_array_dtype(src), hr_array_ndim(src),
                             hr_array_shape(src), &copy, &err);
     if (status == HR_OK)
         memcpy(hr_array_data(copy), hr_array_data(src), hr_array_nbytes(src));
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     return status == HR_OK ? copy : hrpy_raise(state, &err);
 }
 

@@ -142,6 +142,11 @@ void hrpy_decref(PyObject *obj);
 /* Attached: drop what is queued. Cheap when nothing is. */
 void hrpy_drain_decrefs(void);
 
+/* Give up the GIL around native work, and take it again, dropping what was queued
+ * meanwhile. In between no Python object may be touched. */
+PyThreadState *hrpy_detach(void);
+void hrpy_reattach(PyThreadState *detached);
+
 /* ---- ctx_pool.c: contexts for direct calls, one per call that runs ---- */
 
 /* NULL without memory. */
@@ -157,6 +162,10 @@ void hrpy_ctx_release(struct hrpy_ctx_pool *pool, struct hr_ctx **ctx);
 
 /* The function convert_frames. */
 PyObject *hrpy_convert_frames(PyObject *module, PyObject *frames);
+
+/* ---- module.c: what the interpreter looks for; Python.h does not declare it ---- */
+
+PyMODINIT_FUNC PyInit__ext(void);
 
 /* ---- type specs and function tables, one per file ---- */
 extern PyType_Spec hrpy_buffer_spec;

@@ -88,12 +88,12 @@ static PyObject *stack(struct hrpy_state *state, const struct hr_value *list)
 
     shape[0] = (int64_t)n;
     memcpy(shape + 1, hr_array_shape(first), (size_t)ndim * sizeof(shape[0]));
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hr_array_alloc(hr_array_dtype(first), ndim + 1, shape, &out, &err);
     for (size_t i = 0; status == HR_OK && nbytes > 0 && i < n; i++)
         memcpy((char *)hr_array_data(out) + i * nbytes,
                hr_array_data(hr_value_peek_array(&values[i])), nbytes);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     return status == HR_OK ? hrpy_buffer_new(state, &out, NULL, 0)
                            : hrpy_raise(state, &err);
 }

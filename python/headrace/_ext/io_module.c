@@ -28,12 +28,12 @@ static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *
     struct hr_error err = {0};
     enum hr_status status;
 
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
     if (status == HR_OK)
         status = hr_image_load(ctx, src, name, options, &array, &err);
     hrpy_ctx_release(state->ctx_pool, &ctx);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     if (status != HR_OK)
         return raise_status(state, status, &err);
     return hrpy_buffer_new(state, &array, NULL, 0);
@@ -132,13 +132,13 @@ static PyObject *load_batch_detached(struct hrpy_state *state,
     struct hr_error err = {0};
     enum hr_status status;
 
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
     if (status == HR_OK)
         status = hr_image_load_batch(ctx, hr_list_peek(srcs), hr_list_size(srcs), NULL,
                                      options, strict, &batch, &err);
     hrpy_ctx_release(state->ctx_pool, &ctx);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     if (status != HR_OK)
         return raise_status(state, status, &err);
     return hrpy_export(state, &batch);
@@ -218,13 +218,13 @@ static PyObject *resize_detached(struct hrpy_state *state, const struct hr_array
     struct hr_error err = {0};
     enum hr_status status;
 
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
     if (status == HR_OK)
         status = hr_image_resize(ctx, image, target->width, target->height,
                                  target->algo, &array, &err);
     hrpy_ctx_release(state->ctx_pool, &ctx);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     if (status != HR_OK)
         return raise_status(state, status, &err);
     return hrpy_buffer_new(state, &array, NULL, 0);
@@ -295,9 +295,9 @@ static PyObject *read_file(PyObject *module, PyObject *path)
                             "path must be a str or os.PathLike, not %.100s",
                             Py_TYPE(path)->tp_name);
     }
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = hr_file_read(hr_text_peek(&text, NULL), READ_FILE_MAX, &buffer, &err);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     hr_value_release(&text);
     if (status != HR_OK)
         return raise_status(state, status, &err);
@@ -352,9 +352,9 @@ static PyObject *pool_trim(PyObject *module, PyObject *ignored)
     (void)module;
     (void)ignored;
     hrpy_drain_decrefs();
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     hr_pool_trim();
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     Py_RETURN_NONE;
 }
 

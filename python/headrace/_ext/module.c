@@ -122,8 +122,6 @@ static struct PyModuleDef ext_module = {
     .m_free = module_free,
 };
 
-PyMODINIT_FUNC PyInit__ext(void); /* Python.h before 3.13 does not declare it */
-
 PyMODINIT_FUNC PyInit__ext(void)
 {
     return PyModuleDef_Init(&ext_module);

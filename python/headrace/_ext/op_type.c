@@ -89,9 +89,9 @@ static PyObject *op_run(struct hrpy_state *state, struct hrpy_op *self, PyObject
 
     if (hrpy_import(state, item, self->want, &in))
         return NULL;
-    detached = PyEval_SaveThread();
+    detached = hrpy_detach();
     status = self->op.cls->run(self->op.state, ctx, &in, &out, &err);
-    PyEval_RestoreThread(detached);
+    hrpy_reattach(detached);
     hr_value_release(&in);
     if (status == HR_OK || status == HR_SKIP)
         return hrpy_export(state, &out);
