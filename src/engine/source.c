@@ -39,6 +39,12 @@ static uint32_t filled_locked(const struct hr_pipeline *p)
     return fill.filled;
 }
 
+bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part)
+{
+    uint32_t filled = filled_locked(p);
+    return filled <= p->read_ahead / part || filled < p->first_arity;
+}
+
 bool hr__source_helper_due_locked(const struct hr_pipeline *p)
 {
     if (hr__sched_peek(p->sched, HR_LANES_SOURCE) < 0)
@@ -47,7 +53,7 @@ bool hr__source_helper_due_locked(const struct hr_pipeline *p)
         return true; /* to be closed, by the helper alone */
     if (!hr__source_is_fast_locked(p))
         return true;
-    return !p->has_foreign_stage && filled_locked(p) <= p->read_ahead / 4;
+    return !p->has_foreign_stage && hr__source_low_locked(p, 4);
 }
 
 /* ---- bytes ---- */
@@ -197,7 +203,7 @@ void hr__pipeline_refill(struct hr_pipeline *p)
     int64_t now_ns = HR_SYS(now_ns)();
     bool pull = !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
                 hr__source_is_fast_locked(p) &&
-                filled_locked(p) <= p->read_ahead / 2 &&
+                hr__source_low_locked(p, 2) &&
                 hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
     hr__engine_unlock(p, &after);
     if (!pull)
