@@ -1,6 +1,6 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
-from typing import Any, TypedDict, final
+from typing import Any, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import CapsuleType
 
@@ -96,3 +96,92 @@ def as_buffer(obj: ArrayLike, /) -> CPUBuffer: ...
 def pool_stats() -> _PoolStats: ...
 def pool_trim() -> None: ...
 def image_simd() -> str: ...
+
+# ---- pipelines ----
+
+_Shape: TypeAlias = str | tuple[tuple[int | str, str], ...]
+_Key: TypeAlias = int | str | None
+_MaxFailures: TypeAlias = int | tuple[int, int] | None
+_Failure: TypeAlias = tuple[str, int, str, BaseException]
+
+class _StageStats(TypedDict):
+    name: str
+    concurrency: int
+    items_in: int
+    items_out: int
+    filtered: int
+    failed: int
+    released: int
+    running: int
+    queued: int
+    capacity: int
+    busy_ns: int
+    starved_ns: int
+    blocked_ns: int
+    ready_ns: int
+    full_ns: int
+    attach_ns: int
+    attached_ns: int
+
+class _Summary(TypedDict):
+    num_threads: int
+    elapsed_ns: int
+    consumer_wait_ns: int
+    delivered: int
+    failed: int
+
+@final
+class Plan:
+    def __new__(cls) -> Plan: ...
+    def source(self, iterable: Iterable[Any], name: str, want: _Shape, /) -> None: ...
+    def pipe_native(
+        self,
+        op: Op,
+        name: str,
+        concurrency: int,
+        input_order: bool,
+        key: _Key,
+        max_failures: _MaxFailures,
+        /,
+    ) -> None: ...
+    def pipe_python(
+        self,
+        op: Callable[[Any], Any] | None,
+        kind: Literal["function", "generator", "iterate"],
+        name: str,
+        concurrency: int,
+        input_order: bool,
+        key: _Key,
+        max_failures: _MaxFailures,
+        want: _Shape,
+        /,
+    ) -> None: ...
+    def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
+    def disaggregate(self, /) -> None: ...
+    def sink(self, buffer_size: int, /) -> None: ...
+    def build(
+        self,
+        num_threads: int,
+        note_stage: Callable[[BaseException, str, int, str], None],
+        too_many_failures: Callable[[str, str, list[_Failure]], BaseException],
+        /,
+    ) -> Engine: ...
+
+@final
+class Engine:
+    def start(self, /) -> None: ...
+    def stop(self, timeout: float | None, /) -> None: ...
+    def request_stop(self, /) -> None: ...
+    def next(self, timeout: float | None, /) -> Any: ...
+    def iterate(self, timeout: float | None, /) -> EngineIterator: ...
+    def stats(self, /) -> list[_StageStats]: ...
+    def summary(self, /) -> _Summary: ...
+    def failures(self, start: int, /) -> list[_Failure]: ...
+
+@final
+class EngineIterator:
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+
+def noop_op() -> Op: ...
+def end_runtime() -> None: ...

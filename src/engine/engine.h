@@ -254,6 +254,9 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p);
+/* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
+ * aggregate may be larger than the rest of it. */
+bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part);
 bool hr__source_helper_due_locked(const struct hr_pipeline *p);
 void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call, int64_t took_ns, int64_t now_ns,

@@ -40,6 +40,12 @@ static uint32_t filled_locked(const struct hr_pipeline *p)
     return fill.filled;
 }
 
+bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part)
+{
+    uint32_t filled = filled_locked(p);
+    return filled <= p->read_ahead / part || filled < p->first_arity;
+}
+
 bool hr__source_helper_due_locked(const struct hr_pipeline *p)
 {
     if (hr__sched_peek(p->sched, HR_LANES_SOURCE) < 0)
@@ -48,9 +54,7 @@ bool hr__source_helper_due_locked(const struct hr_pipeline *p)
         return true; /* to be closed, by the helper alone */
     if (!hr__source_is_fast_locked(p))
         return true;
-    uint32_t filled = filled_locked(p);
-    return !p->has_foreign_stage &&
-           (filled <= p->read_ahead / 4 || filled < p->first_arity);
+    return !p->has_foreign_stage && hr__source_low_locked(p, 4);
 }
 
 /* ---- bytes ---- */

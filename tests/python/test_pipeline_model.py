@@ -240,8 +240,11 @@ def test_a_long_generator_does_not_hold_up_the_others():
     pipeline.stop()
 
 
-def test_aggregate_larger_than_the_read_ahead():
-    pipeline = (
-        PipelineBuilder().add_source(range(1000)).aggregate(300).add_sink(1).build()
-    )
-    assert [len(part) for part in pipeline] == [300, 300, 300, 100]
+@pytest.mark.parametrize("ops", [[], [len], [len, str]])
+@pytest.mark.parametrize("n", [5, 40, 300])
+def test_aggregate_larger_than_the_read_ahead(n, ops):
+    builder = PipelineBuilder().add_source(range(1000)).aggregate(n)
+    for op in ops:
+        builder.pipe(op)
+    got = list(builder.add_sink(1).build(num_threads=2))
+    assert len(got) == -(-1000 // n)

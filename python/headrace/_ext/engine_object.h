@@ -11,8 +11,8 @@ struct engine {
     struct hr_pipeline *pipeline; /* NULL: finalized */
     struct hrpy_python_op **ops;
     size_t op_count;
-    PyObject *note_stage;        /* (exception, stage, index): adds a note */
-    PyObject *too_many_failures; /* (message, failures): makes the exception */
+    PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
+    PyObject *too_many_failures; /* (message, stage, failures): makes the error */
     PyObject *weakrefs;
     /* guarded by the GIL or the object's critical section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */

@@ -63,35 +63,52 @@ static void raise_object(PyObject *exc)
 }
 
 /* A stage failed too often: the error is made by headrace.pipeline, with the causes. */
-static PyObject *make_too_many_failures(struct engine *self, const struct hr_error *err)
+static PyObject *make_too_many_failures(struct engine *self,
+                                        const struct hr_failure *final)
 {
     PyObject *start = PyLong_FromLong(0);
     PyObject *failures = start ? hrpy_engine_failures((PyObject *)self, start) : NULL;
     PyObject *exc = NULL;
 
     if (failures)
-        exc = PyObject_CallFunction(self->too_many_failures, "sO", err->text, failures);
+        exc = PyObject_CallFunction(self->too_many_failures, "ssO", final->error.text,
+                                    final->stage, failures);
     Py_XDECREF(failures);
     Py_XDECREF(start);
     return exc;
 }
 
+/* Say in a note where exc comes from. One that takes no notes is raised without. */
+static void note_stage(struct engine *self, PyObject *exc, const struct hr_failure *final)
+{
+    PyObject *label = PyUnicode_DecodeFSDefault(final->label);
+    PyObject *noted = NULL;
+
+    if (label)
+        noted = PyObject_CallFunction(self->note_stage, "OsLO", exc, final->stage,
+                                      (long long)final->index, label);
+    if (!noted)
+        PyErr_Clear();
+    Py_XDECREF(noted);
+    Py_XDECREF(label);
+}
+
 /* The exception that ended the run; a new reference, or NULL with an exception set. */
 static PyObject *final_exception(struct engine *self, const struct hr_error *err)
 {
+    struct hr_failure final;
+    if (!hr__pipeline_final_failure(self->pipeline, &final))
+        return hrpy_exception_of(self->state, err);
+
     struct hr_value boxed = hr__pipeline_exception(self->pipeline, -1);
     PyObject *exc = hrpy_raised_unbox(&boxed);
-
-    if (!exc && err->status == HR_ERR_LIMIT && strcmp(err->origin, "pipeline") == 0)
-        return make_too_many_failures(self, err);
+    if (!exc && final.error.status == HR_ERR_LIMIT &&
+        strcmp(final.error.origin, "pipeline") == 0)
+        return make_too_many_failures(self, &final);
     if (!exc)
-        return hrpy_exception_of(self->state, err);
-    /* python_op.c puts the stage's name there. */
-    PyObject *noted = PyObject_CallFunction(self->note_stage, "OsL", exc, err->origin,
-                                            (long long)err->item);
-    if (!noted)
-        PyErr_Clear(); /* an exception that takes no notes is raised without */
-    Py_XDECREF(noted);
+        exc = hrpy_exception_of(self->state, &final.error);
+    if (exc)
+        note_stage(self, exc, &final);
     return exc;
 }
 

@@ -60,7 +60,7 @@ PyObject *hrpy_misfit_peek(const struct hr_value *value);
 /* Take the exception that is set; never NULL. */
 PyObject *hrpy_raised_take(void);
 /* Describe exc in *err: "ValueError: too small". Never fails. */
-void hrpy_raised_describe(PyObject *exc, const char *origin, struct hr_error *err);
+void hrpy_raised_describe(PyObject *exc, struct hr_error *err);
 /* Drop the local variables of the frames that exc's tracebacks hold. */
 void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
@@ -87,17 +87,17 @@ enum hrpy_op_kind {
 
 struct hrpy_python_op;
 
-/* type: any of the module's. name: the stage's. callable: the iterable of a source; None
- * for HRPY_ITERATE. spec: see hrpy_shape_init. NULL with an exception set. */
-struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
-                                          enum hrpy_op_kind kind, PyObject *callable,
-                                          PyObject *spec);
+/* type: any of the module's. callable: the iterable of a source; None for HRPY_ITERATE.
+ * spec: see hrpy_shape_init. NULL with an exception set. */
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
+                                          PyObject *callable, PyObject *spec);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
 void hrpy_python_op_unref(struct hrpy_python_op **op);
 /* The engine's view of it; holds a reference. */
 struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op);
+/* tp_traverse of whatever holds the op: its references are nobody else's. */
 int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg);
-/* Attached, the run being over: drop a source's iterator. */
+/* Attached, the run being over: let go of a source. */
 void hrpy_python_op_close(struct hrpy_python_op *op);
 
 /* Where a source that is advanced by this thread puts a KeyboardInterrupt, which the

@@ -86,11 +86,11 @@ static int parse_max_failures(PyObject *limit, struct hr_stage_options *out)
 {
     if (limit == Py_None)
         return 0;
-    out->limit_failures = 1;
     if (PyTuple_Check(limit))
         return PyArg_ParseTuple(limit, "II", &out->fraction_num, &out->fraction_den)
                    ? 0
                    : -1;
+    out->limit_failures = 1;
     out->max_failures = PyLong_AsLongLong(limit);
     return out->max_failures == -1 && PyErr_Occurred() ? -1 : 0;
 }
@@ -153,14 +153,14 @@ static int keep_op(struct plan *self, struct hrpy_python_op **op)
 }
 
 /* A Python op on its way into the plan; kept by it and ready for the engine. */
-static int new_foreign(struct plan *self, const char *name, enum hrpy_op_kind kind,
-                       PyObject *callable, PyObject *spec, struct hr_foreign *out)
+static int new_foreign(struct plan *self, enum hrpy_op_kind kind, PyObject *callable,
+                       PyObject *spec, struct hr_foreign *out)
 {
     struct hrpy_python_op *op = NULL;
 
     if (check_open(self))
         return -1;
-    op = hrpy_python_op_new(Py_TYPE((PyObject *)self), name, kind, callable, spec);
+    op = hrpy_python_op_new(Py_TYPE((PyObject *)self), kind, callable, spec);
     if (!op)
         return -1;
     struct hr_foreign foreign = hrpy_python_op_foreign(op);
@@ -189,7 +189,7 @@ static PyObject *plan_source(PyObject *obj, PyObject *args)
     const char *name;
 
     if (!PyArg_ParseTuple(args, "OsO:source", &iterable, &name, &spec) ||
-        new_foreign(self, name, HRPY_SOURCE, iterable, spec, &foreign))
+        new_foreign(self, HRPY_SOURCE, iterable, spec, &foreign))
         return NULL;
     enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
     return drop_refused(obj, status, &foreign, &err);
@@ -240,7 +240,7 @@ static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
                           &pipe.concurrency, &pipe.input_order, &pipe.key, &pipe.limit,
                           &pipe.spec) ||
         kind_of(pipe.kind, &kind) || parse_options(&pipe, &options) ||
-        new_foreign(self, pipe.name, kind, pipe.op, pipe.spec, &foreign))
+        new_foreign(self, kind, pipe.op, pipe.spec, &foreign))
         return NULL;
     enum hr_status status = hr__plan_foreign_pipe(
         self->plan, &foreign, kind != HRPY_FUNCTION, &options, &err);

@@ -16,7 +16,6 @@
 #include "foreign.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "base/mem.h"
 #include "base/sys.h"
@@ -25,11 +24,10 @@ struct hrpy_python_op {
     /* const after creation */
     struct hrpy_state *state;
     PyObject *type; /* keeps the module alive, and so `state` */
-    PyObject *callable;
     enum hrpy_op_kind kind;
-    char name[sizeof(((struct hr_error *)0)->origin)]; /* the stage's, cut */
     struct hrpy_shape shape;
 
+    PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
     PyObject *iterator; /* source: owned by the thread that set `pulling` */
     /* source: set acquire, cleared release; each puller sees what the last one did */
     atomic_flag pulling;
@@ -61,7 +59,7 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
 
     call->outcome = HR_TASK_FAILED;
     call->fatal = is_fatal(exc);
-    hrpy_raised_describe(exc, op->name, &call->error);
+    hrpy_raised_describe(exc, &call->error);
     if (op->kind != HRPY_SOURCE && !call->fatal)
         hrpy_raised_forget_locals(exc);
     if (interrupt_slot && !*interrupt_slot &&
@@ -161,15 +159,23 @@ static void run_generator(struct hrpy_python_op *op, struct hr_call *call,
         Py_DECREF(iterator);
 }
 
+/* The end of a source: nothing of it is kept, so that a generator closes its files. */
+static void let_go_of_source(struct hrpy_python_op *op)
+{
+    Py_CLEAR(op->iterator);
+    Py_CLEAR(op->callable);
+}
+
 static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
                                int64_t until_ns)
 {
-    if (!op->iterator)
+    if (!op->iterator && op->callable)
         op->iterator = PyObject_GetIter(op->callable);
-    if (!op->iterator)
+    if (op->iterator && advance(op, call, op->iterator, until_ns))
+        return;
+    if (!op->iterator && op->callable)
         fail(op, call);
-    else if (!advance(op, call, op->iterator, until_ns))
-        Py_CLEAR(op->iterator);
+    let_go_of_source(op);
 }
 
 static void run_source(struct hrpy_python_op *op, struct hr_call *call, int64_t until_ns)
@@ -228,9 +234,8 @@ static const struct hr_foreign_class python_class = {
 
 /* ---- life ---- */
 
-struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
-                                          enum hrpy_op_kind kind, PyObject *callable,
-                                          PyObject *spec)
+struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
+                                          PyObject *callable, PyObject *spec)
 {
     struct hrpy_python_op *op = hr__calloc(1, sizeof(*op));
 
@@ -244,7 +249,6 @@ struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, const char *name,
     op->type = Py_NewRef((PyObject *)type);
     op->callable = Py_NewRef(callable);
     op->kind = kind;
-    (void)snprintf(op->name, sizeof(op->name), "%s", name);
     if (hrpy_shape_init(&op->shape, spec))
         hrpy_python_op_unref(&op);
     return op;
@@ -267,7 +271,8 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
     hrpy_shape_fini(&op->shape);
     if (op->iterator)
         hrpy_decref(op->iterator);
-    hrpy_decref(op->callable);
+    if (op->callable)
+        hrpy_decref(op->callable);
     hrpy_decref(op->type);
     hr__free(op);
 }
@@ -277,7 +282,6 @@ struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op)
     return (struct hr_foreign){&python_class, hrpy_python_op_ref(op)};
 }
 
-/* The references visited are held by the op and by nobody else. */
 int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
 {
     Py_VISIT(op->type);
@@ -290,8 +294,7 @@ void hrpy_python_op_close(struct hrpy_python_op *op)
 {
     if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire))
         return; /* a consumer is inside; the iterator goes with the pipeline */
-    PyObject *iterator = op->iterator;
-    op->iterator = NULL;
-    Py_XDECREF(iterator);
+    if (op->kind == HRPY_SOURCE)
+        let_go_of_source(op);
     atomic_flag_clear_explicit(&op->pulling, memory_order_release);
 }

@@ -53,7 +53,7 @@ static PyObject *short_utf8(PyObject *text)
     return bytes;
 }
 
-void hrpy_raised_describe(PyObject *exc, const char *origin, struct hr_error *err)
+void hrpy_raised_describe(PyObject *exc, struct hr_error *err)
 {
     const char *type = Py_TYPE(exc)->tp_name;
     const char *dot = strrchr(type, '.');
@@ -64,12 +64,12 @@ void hrpy_raised_describe(PyObject *exc, const char *origin, struct hr_error *er
         type = dot + 1;
     if (!bytes) {
         PyErr_Clear();
-        (void)hr_error_set(err, HR_ERR_FOREIGN, origin, 0,
+        (void)hr_error_set(err, HR_ERR_FOREIGN, "python", 0,
                            "%s: its message cannot be printed", type);
     } else if (PyBytes_GET_SIZE(bytes) == 0) {
-        (void)hr_error_set(err, HR_ERR_FOREIGN, origin, 0, "%s", type);
+        (void)hr_error_set(err, HR_ERR_FOREIGN, "python", 0, "%s", type);
     } else {
-        (void)hr_error_set(err, HR_ERR_FOREIGN, origin, 0, "%s: %s", type,
+        (void)hr_error_set(err, HR_ERR_FOREIGN, "python", 0, "%s: %s", type,
                            PyBytes_AS_STRING(bytes));
     }
     Py_XDECREF(text);

@@ -62,10 +62,11 @@ static int misfit_new(PyObject *obj, struct hr_value *out)
         return -1;
     PyObject *exc = hrpy_raised_take();
     struct hr_error err = {0};
-    hrpy_raised_describe(exc, "python", &err);
+    hrpy_raised_describe(exc, &err);
     Py_DECREF(exc);
+    const char *why = strstr(err.text, ": "); /* after the exception's type */
     (void)snprintf(misfit->name, sizeof(misfit->name), "%.60s (%.130s)",
-                   Py_TYPE(obj)->tp_name, err.text);
+                   Py_TYPE(obj)->tp_name, why ? why + 2 : err.text);
     misfit->cls.name = misfit->name;
     misfit->cls.release = misfit_release;
     misfit->cls.share = misfit_share;
@@ -156,8 +157,8 @@ static int import_leaf(struct hrpy_state *state, PyObject *obj, enum hrpy_want w
     }
     if (want != HRPY_WANT_LIST && (PyTuple_Check(obj) || PyDict_Check(obj)))
         PyErr_Format(PyExc_TypeError,
-                     "the native op that follows takes one value, not a record; pass "
-                     "key= to apply it to one field of the %s",
+                     "pass key= to apply the native op that follows to one field of "
+                     "the %s",
                      Py_TYPE(obj)->tp_name);
     else if (hrpy_import(state, obj, want, out) == 0)
         return 0;

@@ -77,31 +77,24 @@ class PipelineFailure(ExceptionGroup[Exception]):
         return PipelineFailure(self.message, excs)
 
 
-def _note(exception: BaseException, stage: str, index: int, item: str = "") -> None:
+def note_stage(exception: BaseException, stage: str, index: int, item: str) -> None:
+    """Note on an exception which stage and which item it comes from."""
     which = f", item {index}" if index >= 0 else ""
     name = f" ({item!r})" if item else ""
     exception.add_note(f"headrace: raised in stage {stage!r}{which}{name}")
 
 
-def note_stage(exception: BaseException, stage: str, index: int) -> BaseException:
-    """Note on what ended the run where it came from."""
-    _note(exception, stage, index)
-    return exception
-
-
 def too_many_failures(
-    message: str, failures: list[tuple[str, int, str, BaseException]]
+    message: str, failing: str, failures: list[tuple[str, int, str, BaseException]]
 ) -> PipelineFailure:
     """Make the error of a stage that failed too often, with its first causes."""
     causes: list[Exception] = []
     for stage, index, item, exception in failures:
-        if not message.startswith(f"stage {stage!r} "):
+        if stage != failing or len(causes) == _CAUSES_MAX:
             continue
         cause = exception
         if not isinstance(cause, Exception):  # GeneratorExit, say
             cause = RuntimeError(repr(exception))
-        _note(cause, stage, index, item)
+        note_stage(cause, stage, index, item)
         causes.append(cause)
-        if len(causes) == _CAUSES_MAX:
-            break
     return PipelineFailure(message, causes or [RuntimeError(message)])

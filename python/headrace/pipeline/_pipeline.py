@@ -61,9 +61,13 @@ class Pipeline:
             self._start_locked()
 
     def _start_locked(self) -> None:
-        self._engine.start()
-        self._started = True
         stop_at_exit(self._engine)
+        self._started = True  # before: an operation may call stop() at once
+        try:
+            self._engine.start()
+        except BaseException:
+            self._started = False
+            raise
 
     def _ensure_started(self) -> None:
         if not self._started:
