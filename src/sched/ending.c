@@ -80,6 +80,7 @@ static void stop_stage(struct hr_sched *sched, struct stage *stage)
 
 void hr__task_close(struct task *task)
 {
+    assert(!task->closing);
     task->closing = true;
     hr__task_enqueue(&task->stage->eager, task);
 }
@@ -103,6 +104,7 @@ static void cancel_tasks(struct hr_sched *sched, struct stage *stage)
         stage->behind -= task->behind;
         task->behind = false;
         if (task->phase == TASK_PAUSED) {
+            task->closing = false; /* its list was emptied */
             hr__task_close(task);
         } else {
             stage->held--;
@@ -189,7 +191,7 @@ static void drain_source(struct hr_sched *sched, struct stage *stage)
 {
     struct task *task = stage->first;
 
-    if (stage->over)
+    if (stage->over || stage->cancelled)
         return;
     stage->over = true;
     if (task && task->phase == TASK_PAUSED) {
