@@ -176,13 +176,14 @@ static bool policy_exceeded(const struct stage *stage)
 
 void hr__stage_judge(struct hr_sched *sched, struct stage *stage, bool failed)
 {
-    if (stage->plan.kind == HR_STAGE_SOURCE) {
-        if (failed && sched->failed_stage < 0)
-            sched->failed_stage = (int)stage->index;
-        return;
+    if (stage->stopped)
+        return; /* judged already, or cancelled: then nobody wants to know */
+    if (stage->plan.kind != HR_STAGE_SOURCE) {
+        if (policy_exceeded(stage))
+            fail_stage(sched, stage);
+    } else if (failed && sched->failed_stage < 0) {
+        sched->failed_stage = (int)stage->index;
     }
-    if (!stage->stopped && policy_exceeded(stage))
-        fail_stage(sched, stage);
 }
 
 /* ---- drain, cancel ---- */

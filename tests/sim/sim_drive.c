@@ -225,7 +225,7 @@ static void task_counted(struct drive *d, uint32_t stage)
     const struct hr_sched_stage *plan = &d->plan->stages[stage];
     bool excess = plan->failures_max >= 0 && s->failed > (uint64_t)plan->failures_max;
 
-    if (plan->kind == HR_STAGE_SOURCE || s->unwanted)
+    if (plan->kind == HR_STAGE_SOURCE || s->unwanted || d->cancelled)
         return;
     if (plan->fraction_den > 0 && s->tasks >= HR_SCHED_PROBATION)
         excess |= s->failed * plan->fraction_den > s->tasks * plan->fraction_num;
@@ -354,6 +354,25 @@ static bool book_grant(struct drive *d, struct sim_task *task)
     return true;
 }
 
+/* Seen from outside: a READY stage's time runs in that state. */
+static bool is_ready(struct drive *d, uint32_t stage)
+{
+    struct hr_sched_counts now, soon;
+
+    hr__sched_counts(d->sched, stage, d->now, &now);
+    hr__sched_counts(d->sched, stage, d->now + 1, &soon);
+    return soon.time_ns[HR_STATE_READY] > now.time_ns[HR_STATE_READY];
+}
+
+static bool is_nearest_sink(struct drive *d, uint32_t stage, uint32_t lanes)
+{
+    for (uint32_t i = stage + 1; i + 1 < d->plan->stage_count; i++) {
+        if ((lanes >> d->plan->stages[i].lane & 1) && is_ready(d, i))
+            return fail(d, "stage %u was claimed before stage %u", stage, i);
+    }
+    return true;
+}
+
 static bool do_claim(struct drive *d, uint32_t lanes)
 {
     struct hr_claim claim;
@@ -361,6 +380,8 @@ static bool do_claim(struct drive *d, uint32_t lanes)
     uint32_t ready = hr__sched_ready(d->sched, lanes, 3);
     struct sim_task *task;
 
+    if (peeked >= 0 && !is_nearest_sink(d, (uint32_t)peeked, lanes))
+        return false;
     if (!hr__sched_claim(d->sched, lanes, d->now, &claim))
         return peeked < 0 && ready == 0 ? true
                                         : fail(d, "peek or ready promised a task");
@@ -532,7 +553,7 @@ static void task_ends(struct drive *d, struct sim_task *task,
     free(task->inputs);
     free(task->input.keys);
     if (failed && d->plan->stages[task->claim.stage].kind == HR_STAGE_SOURCE &&
-        d->failed_stage < 0)
+        d->failed_stage < 0 && !d->cancelled)
         d->failed_stage = (int)task->claim.stage;
     task_counted(d, task->claim.stage);
 }
