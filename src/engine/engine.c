@@ -35,7 +35,7 @@ void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker)
 
 static bool wake_full(const struct hr_after *after)
 {
-    return after->wake_count == sizeof(after->wake) / sizeof(after->wake[0]);
+    return after->wake_count == HR_WAKE_MAX;
 }
 
 void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after)

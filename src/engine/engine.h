@@ -88,6 +88,7 @@ struct hr_fork {
     _Atomic size_t next;     /* slot to run; relaxed: slots are independent, the end is
                                 ordered by the lock */
     uint32_t stage;
+    int64_t item;
     /* under lock */
     uint32_t helpers;
     struct hr_worker *owner;
@@ -121,8 +122,10 @@ struct hr_worker {
 };
 
 /* What has to be done once the lock is dropped. */
+enum { HR_WAKE_MAX = 16 };
+
 struct hr_after {
-    struct hr_parker *wake[16];
+    struct hr_parker *wake[HR_WAKE_MAX];
     uint32_t wake_count;
     struct hr_item *released;
 };

@@ -82,6 +82,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
 {
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
+    hr__worker_note_locked(w, (int32_t)fork->stage, fork->item, now_ns);
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)
@@ -93,6 +94,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     p->stages[fork->stage].busy_ns += (uint64_t)(end_ns - now_ns);
     if (--fork->helpers == 0)
         hr__engine_wake_add(after, &fork->owner->parker);
+    hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
 
@@ -113,10 +115,12 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     if (n > 1) {
         hr__mutex_lock(&p->lock);
         fork.stage = (uint32_t)w->stage;
+        fork.item = w->item;
         fork.link = p->forks;
         p->forks = &fork;
-        for (size_t i = 1; i < n && p->parked; i++)
-            hr__engine_wake_one_locked(p, &after);
+        size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
+        for (size_t i = 0; i < wanted && p->parked; i++)
+            hr__engine_wake_one_locked(p, &after); /* they wake more, if need be */
         hr__engine_unlock(p, &after);
     }
     fork_run(&fork, ctx);
@@ -329,8 +333,6 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
         made += hr__engine_wrap_locked(p, claim->stage, &parent,
                                        &hr_list_peek(&item->value)[at], 1,
                                        &handles[made]);
-        if (made > 0)
-            hr__item_set_label(hr__item_of(handles[made - 1]));
     }
     state->position += count;
     bool done = state->position == size;
