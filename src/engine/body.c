@@ -35,7 +35,7 @@ struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
     if (key->name)
         return field_by_name(key->name, value, err);
     size_t n = hr_keys_size(hr_record_peek_keys(value));
-    size_t i = key->index < 0 ? n - (size_t)-key->index : (size_t)key->index;
+    size_t i = key->index < 0 ? n - (size_t)-(int64_t)key->index : (size_t)key->index;
     if (i >= n) {
         (void)hr_error_set(err, HR_ERR_TYPE, "pipeline", 0,
                            "the record has %zu fields, key=%d is none of them", n,

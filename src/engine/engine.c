@@ -164,10 +164,10 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_aft
     if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
         hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
     take_credit_locked(p, now_ns);
+    collect_released_locked(p, after); /* makes room for rests, and so may be the end */
     if (!p->ended && hr__sched_ended(p->sched))
         end_locked(p, now_ns);
     fill_sink_locked(p, now_ns);
-    collect_released_locked(p, after);
 }
 
 /* ---- who has to be woken ---- */

@@ -240,6 +240,8 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
                                      int64_t now_ns, struct hr_after *after);
+/* The calling thread is w from now on. */
+void hr__worker_begin(struct hr_worker *w);
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
@@ -252,8 +254,11 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after);
 /* No lock: release what an unwanted task keeps. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
-/* Attach; *now_ns is the time after it. False: the runtime is ending. */
+/* Attach; *now_ns is the time after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
+/* It was refused: the run ends, and the consumer is told why. */
+void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
+                                struct hr_after *after);
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p);
@@ -270,6 +275,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns);
 void *hr__source_helper_main(void *worker);
+/* Is the calling thread, as a consumer, inside the source of p? */
+bool hr__source_is_refilling(const struct hr_pipeline *p);
 
 /* ---- body.c: native bodies, run without the lock ---- */
 struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,

@@ -277,14 +277,32 @@ static void drop_spare_exceptions(struct hr_worker *w, uint32_t made)
             hr_value_release(&w->calls[i].exception);
 }
 
-/* The runtime is ending: nothing foreign can run any more, so neither can the pipeline. */
+void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
+                                struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_error err = {0};
+    struct hr_value none = HR_VALUE_EMPTY;
+    (void)hr_error_set(&err, HR_ERR_STATE, "pipeline", 0,
+                       w->foreign_thread
+                           ? "stage '%s' cannot run any more: its language is ending"
+                           : "stage '%s' cannot run: a thread could not be made known "
+                             "to its language",
+                       p->stages[stage].name);
+    p->runtime_dead = true;
+    hr__ledger_end(&p->ledger, p->stages[stage].name, NULL, &err, &none);
+    hr__engine_cancel_locked(p, now_ns, after);
+}
+
+/* The claimed calls cannot be made, nor can the pipeline go on. */
 static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
+    for (uint32_t i = 0; i < n; i++)
+        hr__foreign_close(&p->stages[w->claims[0].stage], &w->calls[i]);
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
-    p->runtime_dead = true;
-    hr__engine_cancel_locked(p, now_ns, after);
+    hr__session_refused_locked(w, w->claims[0].stage, now_ns, after);
     for (uint32_t i = 0; i < n; i++) {
         struct hr_item *item = p->tasks[w->claims[i].task].item;
         p->tasks[w->claims[i].task].item = NULL;

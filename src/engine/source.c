@@ -16,7 +16,6 @@
  * (20 ms steps): the worker that pulls for itself waits 4 to 15 ms per item, with these
  * rules nothing waits. The consumer alone would not do: it stands still while it waits
  * for a batch larger than the read-ahead. */
-#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
 #include "base/sys.h"
@@ -118,31 +117,28 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
 
 /* ---- the helper ---- */
 
-/* One pull. Lock held on entry and on return. False: the runtime is ending. */
-static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *after)
+/* One pull. Lock held on entry and on return. */
+static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_claim *claim = &w->claims[0];
     struct hr_call *call = &w->calls[0];
     struct hr_stage *stage = &p->stages[0];
     if (!hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, claim))
-        return true;
+        return;
     int64_t asked_ns = *now_ns;
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     hr__engine_unlock(p, after);
     prepare_source_call(p, claim, call);
-    if (claim->closing) {
+    bool entered = !claim->closing && hr__session_enter(w, now_ns);
+    if (!entered) {
         hr__foreign_close(stage, call);
         hr__mutex_lock(&p->lock);
+        if (!claim->closing)
+            hr__session_refused_locked(w, 0, *now_ns, after);
         hr__source_finish_locked(p, claim, call, 0, asked_ns, after);
-        return true;
-    }
-    if (!hr__session_enter(w, now_ns)) {
-        hr__mutex_lock(&p->lock);
-        p->runtime_dead = true;
-        hr__engine_cancel_locked(p, *now_ns, after);
-        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, *now_ns, after);
-        return false;
+        hr__worker_note_locked(w, -1, -1, asked_ns);
+        return;
     }
     int64_t begin_ns = *now_ns;
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
@@ -155,7 +151,6 @@ static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
     hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
     hr__worker_note_locked(w, -1, -1, *now_ns);
-    return true;
 }
 
 void *hr__source_helper_main(void *arg)
@@ -163,7 +158,7 @@ void *hr__source_helper_main(void *arg)
     struct hr_worker *w = arg;
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
-    pthread_setname_np(pthread_self(), "hr-source");
+    hr__worker_begin(w);
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
@@ -172,8 +167,10 @@ void *hr__source_helper_main(void *arg)
         if (p->ended)
             break;
         hr__engine_wake_workers_locked(p, -1, now_ns, &after);
-        if (hr__source_helper_due_locked(p) && pull_locked(w, &now_ns, &after))
+        if (hr__source_helper_due_locked(p)) {
+            pull_locked(w, &now_ns, &after);
             continue;
+        }
         hr__engine_unlock(p, &after);
         hr__park(&w->parker, HR_FOREVER);
         hr__mutex_lock(&p->lock);
@@ -204,15 +201,54 @@ static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
            hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
 }
 
+/* Pipelines whose source the calling thread advances as their consumer, the innermost
+ * first: a source may take from another pipeline. */
+struct refill {
+    const struct hr_pipeline *pipeline;
+    struct refill *outer;
+};
+static _Thread_local struct refill *refills;
+
+bool hr__source_is_refilling(const struct hr_pipeline *p)
+{
+    for (const struct refill *refill = refills; refill; refill = refill->outer)
+        if (refill->pipeline == p)
+            return true;
+    return false;
+}
+
 /* Up to HR_SCHED_GRANT_MAX items. The results are handed over by refill_ready when the
  * lock is busy: its holder, or the next one, finishes the claim. */
-static void pull_refill(struct hr_pipeline *p, int64_t now_ns, int64_t until_ns)
+static void pull_refill(struct hr_pipeline *p, int64_t now_ns,
+                        int64_t until_ns)
 {
     struct hr_foreign *foreign = &p->stages[0].foreign;
+    struct refill refill = {p, refills};
+    refills = &refill;
     prepare_source_call(p, &p->refill_claim, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    refills = refill.outer;
     p->refill_took_ns = HR_SYS(now_ns)() - now_ns;
     atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
+}
+
+/* Lock held on entry, not on return. */
+static void refill_locked(struct hr_pipeline *p, struct hr_after *after)
+{
+    int64_t now_ns = HR_SYS(now_ns)();
+    int64_t until_ns = now_ns + REFILL_SLICE_NS;
+    uint32_t filled_max = p->read_ahead / 2;
+    while (now_ns < until_ns && claim_refill_locked(p, filled_max, now_ns)) {
+        filled_max = p->read_ahead;
+        hr__engine_unlock(p, after);
+        pull_refill(p, now_ns, until_ns);
+        if (!hr__mutex_try_lock(&p->lock))
+            return;
+        now_ns = HR_SYS(now_ns)();
+        if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
+            hr__source_finish_refill_locked(p, now_ns, after);
+    }
+    hr__engine_unlock(p, after);
 }
 
 void hr__pipeline_refill(struct hr_pipeline *p)
@@ -220,18 +256,9 @@ void hr__pipeline_refill(struct hr_pipeline *p)
     struct hr_after after = {0};
     if (p->source_helper < 0 || !hr__mutex_try_lock(&p->lock))
         return;
-    int64_t now_ns = HR_SYS(now_ns)();
-    int64_t until_ns = now_ns + REFILL_SLICE_NS;
-    uint32_t filled_max = p->read_ahead / 2;
-    while (now_ns < until_ns && claim_refill_locked(p, filled_max, now_ns)) {
-        filled_max = p->read_ahead;
-        hr__engine_unlock(p, &after);
-        pull_refill(p, now_ns, until_ns);
-        if (!hr__mutex_try_lock(&p->lock))
-            return;
-        now_ns = HR_SYS(now_ns)();
-        if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
-            hr__source_finish_refill_locked(p, now_ns, &after);
-    }
-    hr__engine_unlock(p, &after);
+    /* relaxed: the caller's own reference keeps it alive; this one is for a source that
+     * frees its own pipeline. */
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    refill_locked(p, &after);
+    hr__pipeline_unref(p);
 }

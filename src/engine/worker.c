@@ -39,6 +39,15 @@ struct hr_worker *hr__worker_self(void)
     return self_worker;
 }
 
+void hr__worker_begin(struct hr_worker *w)
+{
+    char name[16] = "hr-source";
+    if ((int32_t)w->number != w->pipeline->source_helper)
+        (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
+    pthread_setname_np(pthread_self(), name);
+    self_worker = w;
+}
+
 /* Take the lock from any side: an attached thread must not wait for it. */
 void hr__worker_lock(struct hr_worker *w)
 {
@@ -499,10 +508,7 @@ void *hr__worker_main(void *arg)
     struct hr_worker *w = arg;
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
-    char name[16];
-    (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
-    pthread_setname_np(pthread_self(), name);
-    self_worker = w;
+    hr__worker_begin(w);
     w->park_limit_ns = PARK_MIN_NS;
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
