@@ -98,12 +98,16 @@ static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
 }
 
 /* Register, unless there is something already. Engine's lock held, so that nothing can
- * come between the look and the registration unseen. */
+ * come between the look and the registration unseen. That includes what another consumer
+ * left since the pump for whoever holds the lock, which is us: its credit, its refill. */
 static bool list_waiter_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
 {
     struct hr_sink *sink = &p->sink;
     hr__mutex_lock(&sink->lock);
-    bool must_wait = sink->count == 0 && !sink->ended;
+    bool must_wait = sink->count == 0 && !sink->ended &&
+                     /* pairs with pop_locked and hr__pipeline_refill */
+                     atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
+                     atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
     if (must_wait) {
         waiter->listed = true;
         waiter->next = sink->waiters;

@@ -99,7 +99,6 @@ struct hr_worker {
     /* const after creation */
     struct hr_pipeline *pipeline;
     uint32_t number;
-    bool is_source_helper;
     pthread_t thread;
     struct hr_parker parker;
     /* owned by the thread */
@@ -242,6 +241,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
                                      int64_t now_ns, struct hr_after *after);
 /* The calling thread is w from now on. */
 void hr__worker_begin(struct hr_worker *w);
+void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
+                                   struct hr_after *after);
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
@@ -278,9 +279,20 @@ void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);
 
+/* ---- call.c: what is left in a call after it was finished ---- */
+bool hr__call_has_rest(const struct hr_call *call);
+/* Release it; not under a lock. */
+void hr__call_clear(struct hr_call *call);
+
 /* ---- body.c: native bodies, run without the lock ---- */
+/* What an op or source says when it fails without saying why. */
+void hr__error_complete(struct hr_error *err, enum hr_status status, const char *name);
+/* The field that an op with this key works on, in place; the value itself without one.
+ * NULL, and *err: there is none, or no memory for a copy of a shared record. */
 struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
                                struct hr_error *err);
+/* See hr__tree_own. */
+enum hr_status hr__own_fields(struct hr_value *value, struct hr_error *err);
 enum hr_status hr__collate(const struct hr_stage *stage, struct hr_item **items,
                            uint32_t count, struct hr_value *out, struct hr_error *err);
 

@@ -107,6 +107,7 @@ static void free_all(struct hr_pipeline *p)
         while (hr__sched_take_released(p->sched, &handle, 1) > 0)
             hr__item_list_clear(hr__item_of(handle));
     }
+    hr__call_clear(&p->refill_call);
     for (uint32_t i = 0; i < p->stage_count; i++)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
@@ -330,14 +331,17 @@ static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
 
 static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p, struct hr_error *err)
 {
+    const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
-        struct hr_worker *w = &p->workers[i];
-        if (w->stage >= 0)
-            return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
-                                "stage '%s' is still working on item %lld after %.3g s",
-                                p->stages[w->stage].name, (long long)w->item,
-                                (double)(HR_SYS(now_ns)() - w->since_ns) / 1e9);
+        const struct hr_worker *w = &p->workers[i];
+        if (w->stage >= 0 && (!oldest || w->since_ns < oldest->since_ns))
+            oldest = w;
     }
+    if (oldest)
+        return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
+                            "stage '%s' is still working on item %lld after %.3g s",
+                            p->stages[oldest->stage].name, (long long)oldest->item,
+                            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
     return hr_error_set(err, HR_TIMEOUT, "pipeline", 0, "%u threads have not ended yet",
                         p->alive);
 }

@@ -150,6 +150,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     stage->attach_ns += (uint64_t)(begin_ns - asked_ns);
     stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
     hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
+    hr__worker_clear_calls_locked(w, 1, after);
     hr__worker_note_locked(w, -1, -1, *now_ns);
 }
 
@@ -225,6 +226,7 @@ static void pull_refill(struct hr_pipeline *p, int64_t now_ns,
     struct hr_foreign *foreign = &p->stages[0].foreign;
     struct refill refill = {p, refills};
     refills = &refill;
+    hr__call_clear(&p->refill_call); /* of the time before */
     prepare_source_call(p, &p->refill_claim, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     refills = refill.outer;

@@ -157,7 +157,8 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
 }
 
 /* Items with values out[0 … count-1], taken from the free list, into handles. When there
- * is no memory for an item its value is given up as failed. Returns how many there are. */
+ * is no memory for an item it is given up as failed, and its value stays where it is, to
+ * be released without the lock. Returns how many items there are. */
 uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
                                 const struct hr_item *parent, struct hr_value *out,
                                 uint32_t count, hr_handle *handles)
@@ -221,6 +222,22 @@ void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim 
     hr__engine_let_go(after, item);
 }
 
+/* What nobody took of the finished calls[0 … n-1] is released. Lock held on entry and on
+ * return; dropped if there is something. */
+void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
+                                   struct hr_after *after)
+{
+    bool rest = false;
+    for (uint32_t i = 0; i < n; i++)
+        rest = rest || hr__call_has_rest(&w->calls[i]);
+    if (!rest)
+        return;
+    hr__engine_unlock(w->pipeline, after);
+    for (uint32_t i = 0; i < n; i++)
+        hr__call_clear(&w->calls[i]);
+    hr__worker_lock(w);
+}
+
 static enum hr_task_outcome outcome_of(enum hr_status status)
 {
     switch (status) {
@@ -239,13 +256,15 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
 {
     struct hr_value *field = hr__key_field(&stage->key, &item->value, err);
     if (!field)
-        return HR_ERR_TYPE;
+        return err->status;
     struct hr_value out = HR_VALUE_EMPTY;
     enum hr_status status =
         stage->op.cls->run(stage->op.state, &w->ctx.base, field, &out, err);
     if (status == HR_OK) {
         hr_value_release(field);
         *field = out;
+    } else {
+        hr__error_complete(err, status, stage->name);
     }
     return status;
 }
@@ -261,6 +280,9 @@ static int64_t run_op_task(struct hr_worker *w, const struct hr_claim *claim,
     enum hr_status status = run_op(w, stage, item, &err);
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
+    if (status == HR_CANCELLED && !p->cancelled) /* told to end because it was late */
+        status = hr_error_set(&err, HR_ERR_DEADLINE, "pipeline", 0,
+                              "stage '%s' took longer than its deadline", stage->name);
     hr__engine_finish_item_locked(p, claim, item, outcome_of(status), &err, &none, end_ns,
                                   after);
     return end_ns;
@@ -318,17 +340,18 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     }
     struct hr_error err = {0};
     struct hr_value none = HR_VALUE_EMPTY;
-    bool is_list = item->value.cls == &hr_list_class;
-    if (!is_list)
+    bool usable = item->value.cls == &hr_list_class;
+    if (!usable)
         (void)hr_error_set(&err, HR_ERR_TYPE, "pipeline", 0,
                            "disaggregate needs a list, got %s",
                            hr_value_kind(&item->value));
-    size_t size = is_list ? hr_list_size(&item->value) : 0;
+    usable = usable && hr__own_fields(&item->value, &err) == HR_OK;
+    size_t size = usable ? hr_list_size(&item->value) : 0;
     size_t left = size - state->position;
     uint32_t count = left < claim->grant ? (uint32_t)left : claim->grant;
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
-    if (!is_list) {
+    if (!usable) {
         hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, end_ns,
                                       after);
         return end_ns;
@@ -369,6 +392,8 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
         end_ns = HR_SYS(now_ns)();
         if (status == HR_OK)
             call->out_count++;
+        else
+            hr__error_complete(&call->error, status, source->cls->name);
     }
     call->outcome = status == HR_OK    ? HR_TASK_MORE
                     : status == HR_END ? HR_TASK_DONE
@@ -376,7 +401,17 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     call->exception = none;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
+    hr__worker_clear_calls_locked(w, 1, after);
     return end_ns;
+}
+
+/* The item that a task is about: for a source, the one it is to make. */
+static int64_t item_index_locked(const struct hr_pipeline *p, const struct hr_claim *claim)
+{
+    if (claim->input_count > 0)
+        return hr__item_of(claim->inputs[0])->index;
+    const struct hr_item *item = p->tasks[claim->task].item;
+    return item ? item->index : p->source_index;
 }
 
 int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
@@ -384,7 +419,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
-    int64_t index = claim->input_count ? hr__item_of(claim->inputs[0])->index : -1;
+    int64_t index = item_index_locked(p, claim);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
