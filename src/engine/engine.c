@@ -71,6 +71,7 @@ static void take_back_spent_locked(struct hr_pipeline *p, struct hr_item *spent)
 {
     while (spent) {
         struct hr_item *next = spent->next;
+        hr__source_uncount_locked(p, spent);
         hr__items_put(&p->items, spent);
         spent = next;
     }
@@ -96,6 +97,7 @@ static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
         return;
     credit = atomic_exchange_explicit(&sink->credit, 0, memory_order_acquire);
     hr__sched_credit(p->sched, credit, now_ns);
+    hr__source_delivered_locked(p, now_ns);
 }
 
 static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns)

@@ -168,6 +168,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     size_t read_ahead_bytes;
+    size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;
 
@@ -275,6 +276,14 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns);
+/* An item is let go that may still count as read ahead. */
+void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item);
+/* Items came back from the consumer: where nothing is between source and sink, these are
+ * the ones ahead. */
+void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns);
+/* How many of the granted items to ask for: as many as still fit into the bytes ahead,
+ * by the size of the last ones. */
+uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant);
 void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);

@@ -90,7 +90,9 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
     if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
-        prepare_call(call, NULL, &state->iterator, claim->grant);
+        uint32_t grant = claim->stage == 0 ? hr__source_grant_locked(p, claim->grant)
+                                           : claim->grant;
+        prepare_call(call, NULL, &state->iterator, grant);
         return true;
     }
     *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};

@@ -16,8 +16,9 @@
  * futex calls out of the consumer's next() and out of no-op pipelines: the consumer wakes
  * nobody while two or more items are ready, and a short backlog (under 20 µs of work) is
  * left to the threads that are awake. Therefore workers park with a limit while items are
- * ready: 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than
- * that, and an idle pipeline costs about 0.1 % of a core. */
+ * ready, and while others are awake, whose task may take longer than those before it did:
+ * 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than that, and
+ * a pipeline costs about 0.1 % of a core for each worker that has nothing to do. */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
@@ -375,8 +376,9 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
+/* grant: see hr__source_grant_locked. */
 static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
-                               int64_t now_ns, struct hr_after *after)
+                               uint32_t grant, int64_t now_ns, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_source *source = &p->stages[claim->stage].source;
@@ -386,7 +388,8 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     call->error = (struct hr_error){0};
     enum hr_status status = claim->closing ? HR_END : HR_OK;
     int64_t end_ns = now_ns;
-    while (status == HR_OK && call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < grant &&
+           end_ns - now_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
         end_ns = HR_SYS(now_ns)();
@@ -420,6 +423,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
     int64_t index = item_index_locked(p, claim);
+    uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
@@ -439,7 +443,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
         end_ns = run_spread_task(w, claim, after);
         break;
     default:
-        end_ns = run_source_task(w, claim, now_ns, after);
+        end_ns = run_source_task(w, claim, grant, now_ns, after);
         break;
     }
     if (stage->body != HR_BODY_SOURCE)
@@ -471,7 +475,8 @@ static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns)
     hr__mutex_unlock(&p->sink.lock);
     /* pairs with the pop in consumer.c: credit is given before the count goes down */
     ready = ready || atomic_load_explicit(&p->sink.credit, memory_order_acquire) > 0;
-    return ready ? now_ns + w->park_limit_ns : HR_FOREVER;
+    bool alone = p->parked_count + 1 == p->num_threads;
+    return ready || !alone ? now_ns + w->park_limit_ns : HR_FOREVER;
 }
 
 static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
