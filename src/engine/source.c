@@ -8,7 +8,8 @@
  *   a worker in a session (session.c), on the same terms; only in plans that have
  *       foreign stages, whose workers must attach anyway
  *   the source helper, a thread of its own: for slow sources always; for fast ones when
- *       the read-ahead is down to a quarter and nobody above has come
+ *       the read-ahead is down to a quarter, or below what the next stage needs for one
+ *       task (a batch), and nobody above has come
  *
  * Workers of native stages never advance it, so a native pipeline runs on through a lock
  * held for as long as the read-ahead lasts. Measured beside a main thread that computes
@@ -193,30 +194,44 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
                              now_ns, after);
 }
 
-/* The results are handed over by refill_ready when the lock is busy: its holder, or the
- * next one, finishes the claim. */
+/* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the
+ * brim, so that a batch is replaced by a batch. */
+static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
+                                int64_t now_ns)
+{
+    return !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
+           hr__source_is_fast_locked(p) && filled_locked(p) <= filled_max &&
+           hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
+}
+
+/* Up to HR_SCHED_GRANT_MAX items. The results are handed over by refill_ready when the
+ * lock is busy: its holder, or the next one, finishes the claim. */
+static void pull_refill(struct hr_pipeline *p, int64_t now_ns, int64_t until_ns)
+{
+    struct hr_foreign *foreign = &p->stages[0].foreign;
+    prepare_source_call(p, &p->refill_claim, &p->refill_call);
+    (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    p->refill_took_ns = HR_SYS(now_ns)() - now_ns;
+    atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
+}
+
 void hr__pipeline_refill(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
     if (p->source_helper < 0 || !hr__mutex_try_lock(&p->lock))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
-    bool pull = !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
-                hr__source_is_fast_locked(p) &&
-                hr__source_low_locked(p, 2) &&
-                hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
-    hr__engine_unlock(p, &after);
-    if (!pull)
-        return;
-    struct hr_foreign *foreign = &p->stages[0].foreign;
-    prepare_source_call(p, &p->refill_claim, &p->refill_call);
-    (void)foreign->cls->run(foreign->state, &p->refill_call, 1, now_ns + REFILL_SLICE_NS);
-    int64_t end_ns = HR_SYS(now_ns)();
-    p->refill_took_ns = end_ns - now_ns;
-    atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
-    if (!hr__mutex_try_lock(&p->lock))
-        return;
-    if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
-        hr__source_finish_refill_locked(p, end_ns, &after);
+    int64_t until_ns = now_ns + REFILL_SLICE_NS;
+    uint32_t filled_max = p->read_ahead / 2;
+    while (now_ns < until_ns && claim_refill_locked(p, filled_max, now_ns)) {
+        filled_max = p->read_ahead;
+        hr__engine_unlock(p, &after);
+        pull_refill(p, now_ns, until_ns);
+        if (!hr__mutex_try_lock(&p->lock))
+            return;
+        now_ns = HR_SYS(now_ns)();
+        if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
+            hr__source_finish_refill_locked(p, now_ns, &after);
+    }
     hr__engine_unlock(p, &after);
 }

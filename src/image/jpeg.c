@@ -39,6 +39,7 @@ struct hr__jpeg {
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
     bool started;          /* rows can be had */
+    bool ended;            /* the data ended before the end marker */
     unsigned calls;        /* of the progress callback */
 };
 
@@ -92,6 +93,15 @@ static enum hr_status status_of(int code)
     }
 }
 
+static _Noreturn void fail_ended(struct hr__jpeg *j)
+{
+    char place[64];
+
+    where(j, place, sizeof(place));
+    escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", JWRN_JPEG_EOF,
+                           "image: JPEG ends %s", place));
+}
+
 static void on_error(j_common_ptr lib)
 {
     struct hr__jpeg *j = lib->client_data;
@@ -99,6 +109,8 @@ static void on_error(j_common_ptr lib)
     char place[64];
     char text[JMSG_LENGTH_MAX];
 
+    if (j->ended)
+        fail_ended(j);
     where(j, place, sizeof(place));
     lib->err->format_message(lib, text);
     escape(j, hr_error_set(j->err, status_of(code), "image", code,
@@ -110,7 +122,6 @@ static void on_error(j_common_ptr lib)
 static bool loses_data(const struct jpeg_error_mgr *m)
 {
     switch (m->msg_code) {
-    case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
@@ -124,18 +135,28 @@ static bool loses_data(const struct jpeg_error_mgr *m)
     }
 }
 
+/* The end of the data comes up when libjpeg reads ahead, often before bits are missing:
+ * then it says so (JWRN_HIT_MARKER), and only then is it known how many rows there are.
+ * Its arithmetic decoder never says so. */
 static void on_message(j_common_ptr lib, int level)
 {
     struct hr__jpeg *j = lib->client_data;
     char place[64];
     char text[JMSG_LENGTH_MAX];
 
-    if (level >= 0 || !loses_data(lib->err))
+    if (level >= 0)
         return;
+    if (lib->err->msg_code == JWRN_JPEG_EOF) {
+        j->ended = true;
+        if (j->lib.arith_code)
+            fail_ended(j);
+        return;
+    }
+    if (!loses_data(lib->err))
+        return;
+    if (j->ended)
+        fail_ended(j);
     where(j, place, sizeof(place));
-    if (lib->err->msg_code == JWRN_JPEG_EOF)
-        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", JWRN_JPEG_EOF,
-                               "image: JPEG ends %s", place));
     lib->err->format_message(lib, text);
     escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", lib->err->msg_code,
                            "image: JPEG is damaged %s: %s", place, text));
@@ -278,6 +299,8 @@ static void begin(struct hr__jpeg *j)
     check_coefficients(j);
     reserve_cmyk(j);
     jpeg_start_decompress(lib);
+    if (j->ended && jpeg_has_multiple_scans(lib))
+        fail_ended(j);
     j->started = true;
 }
 
@@ -328,6 +351,8 @@ static enum hr_status decode(struct hr__jpeg *j)
             return status;
     }
     jpeg_finish_decompress(&j->lib);
+    if (j->ended)
+        fail_ended(j);
     return HR_OK;
 }
 
@@ -341,6 +366,7 @@ enum hr_status hr__jpeg_decode(struct hr__jpeg *j, const uint8_t *data, size_t s
     j->canvas = canvas;
     j->err = err;
     j->started = false;
+    j->ended = false;
     j->lib.input_scan_number = 0; /* of the last picture, until the header is read */
     status = guarded(j, decode);
     if (status != HR_OK)

@@ -124,7 +124,6 @@ static void sign(struct hr_error *err, const struct hr_value *src,
     if (err == NULL)
         return;
     plain = *err;
-    err->item = id->item;
     if (id->slot >= 0)
         n += snprintf(who + n, sizeof(who) - (size_t)n, ", slot %lld",
                       (long long)id->slot);
@@ -138,6 +137,7 @@ static void sign(struct hr_error *err, const struct hr_value *src,
     if (n > 0)
         (void)hr_error_set(err, plain.status, plain.origin, plain.code, "%.*s (%s)",
                            (int)(sizeof(err->text) - HR_NAME_BYTES), plain.text, who + 2);
+    err->item = id->item; /* hr_error_set knows of none */
 }
 
 /* ---- sources ---- */

@@ -211,6 +211,9 @@ static void fill_edges(struct hr_sched *sched, const struct hr_sched_plan *plan)
         edge->to = &sched->stages[plan->edges[i].to];
         edge->capacity = edge->room = plan->edges[i].capacity;
         edge->mask = ring_size(edge->capacity) - 1;
+        edge->from->behind_max =
+            edge->capacity -
+            (edge->to->plan.kind == HR_STAGE_AGGREGATE ? edge->to->plan.arity : 1);
         sched->released_size += edge->capacity;
         sched->discards_left += edge->capacity;
     }

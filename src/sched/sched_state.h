@@ -74,6 +74,7 @@ struct stage {
     uint32_t in_count, out_count;
     struct edge **ins, **outs;
     struct edge *in, *out; /* the first of them, or NULL */
+    uint32_t behind_max;   /* places that may be taken out of turn, see stage.c */
     uint64_t *ready_word;  /* where it is marked runnable, */
     uint64_t ready_bit;    /* or 0 if it has no tasks */
 

@@ -21,11 +21,12 @@
 
 /* ---- room and input ---- */
 
-/* A stream's task that paused needs a new place to go on. Places given to those that
- * wait behind it must therefore leave one that it alone (or its peers) can get. */
+/* A stream's task that paused needs new places to go on, and as many as bring the next
+ * stage to work: one, or a whole batch. Tasks and marks behind it may take the others.
+ */
 static bool behind_has_room(const struct stage *stage)
 {
-    return stage->out->room > 0 && stage->behind + 1 < stage->out->capacity;
+    return stage->out->room > 0 && stage->behind < stage->behind_max;
 }
 
 static bool all_paths_have_room(const struct stage *stage)

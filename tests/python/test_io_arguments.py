@@ -226,6 +226,16 @@ def test_nul_in_a_path():
         load_image(b"", name="a\0b")
 
 
+def test_a_path_that_cannot_be_encoded():
+    for call in [
+        lambda: load_image("\ud800"),
+        lambda: read_file(pathlib.Path("\ud800")),
+        lambda: load_image_batch(["a", "\ud800"], **SIZE),
+    ]:
+        with pytest.raises(UnicodeEncodeError, match="surrogates not allowed"):
+            call()
+
+
 def test_a_name_is_text():
     with pytest.raises(TypeError, match=r"^name must be a str or None, not bytes$"):
         load_image(b"", name=b"x")

@@ -305,13 +305,15 @@ static int import_source(struct hrpy_state *state, PyObject *obj, struct hr_valu
     return import_array(state, obj, "a path, encoded bytes or an array of them", out);
 }
 
-/* Put "item 3: " before the message of the TypeError or ValueError that is set. */
+/* Put "item 3: " before the message of the TypeError or ValueError that is set. Their
+ * subclasses stay as they are: UnicodeEncodeError takes more than a text. */
 static void name_item(Py_ssize_t i)
 {
-    PyObject *type, *value, *traceback;
+    PyObject *type = PyErr_Occurred();
+    PyObject *value;
+    PyObject *traceback;
 
-    if (!PyErr_ExceptionMatches(PyExc_TypeError) &&
-        !PyErr_ExceptionMatches(PyExc_ValueError))
+    if (type != PyExc_TypeError && type != PyExc_ValueError)
         return;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_Format(type, "item %zd: %S", i, value);
