@@ -10,8 +10,11 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -100,6 +103,32 @@ def _machine() -> str:
     return f"{cpu}, {cores} cores, Python {platform.python_version()}"
 
 
+@dataclass(frozen=True)
+class _Usage:
+    """CPU seconds since start-up: of the whole machine, and of this run's processes."""
+
+    machine_s: float
+    own_s: float
+    at_s: float
+
+    @classmethod
+    def now(cls) -> _Usage:
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        ticks = [int(n) for n in Path("/proc/stat").read_text().split()[1:9]]
+        busy = sum(ticks) - ticks[3] - ticks[4]
+        own = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(
+            busy / os.sysconf("SC_CLK_TCK"),
+            own.ru_utime + own.ru_stime + time.process_time(),
+            time.monotonic(),
+        )
+
+    def of_others(self, since: _Usage) -> float:
+        """Cores that other programs and the hypervisor used, on average."""
+        machine_s, own_s = self.machine_s - since.machine_s, self.own_s - since.own_s
+        return max(0.0, machine_s - own_s) / (self.at_s - since.at_s)
+
+
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
     parser.add_argument(
@@ -117,7 +146,7 @@ def _parse() -> argparse.Namespace:
 
 def main() -> int:
     args = _parse()
-    load_before = os.getloadavg()[0]
+    start = _Usage.now()
     groups, notes, documents, failed = [], [], {}, []
     for experiment in EXPERIMENTS.values():
         if args.ids and experiment.id not in args.ids:
@@ -131,8 +160,10 @@ def main() -> int:
         documents[experiment.id] = report.as_json(experiment, runs, failures)
 
     versions = _versions()
-    load = f"load average {load_before:.1f} before, {os.getloadavg()[0]:.1f} after"
-    print(f"{_machine()}; {load}")
+    others = _Usage.now().of_others(start)
+    print(_machine())
+    print(f"Other programs used {others:.2f} cores meanwhile.", end=" ")
+    print("Do not trust the wall times." if others > 0.1 else "The machine was quiet.")
     print(", ".join(f"{name} {number}" for name, number in versions.items()))
     print("\n".join(notes))
     print(f"Medians of {args.repetitions} interleaved runs in fresh processes.\n")
@@ -142,7 +173,7 @@ def main() -> int:
     args.json.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "machine": _machine(),
-        "load": load,
+        "cores_used_by_others": round(others, 3),
         "versions": versions,
         "experiments": documents,
     }
