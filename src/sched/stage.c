@@ -72,8 +72,7 @@ static bool run_is_final(const struct edge *edge)
 
 static bool flush_is_due(const struct stage *stage)
 {
-    return stage->in->run == 0 && run_is_final(stage->in) && !stage->flushed &&
-           stage->running == 0;
+    return stage->in->run == 0 && run_is_final(stage->in) && !stage->flushed;
 }
 
 bool hr__stage_has_input(const struct stage *stage)
@@ -356,8 +355,9 @@ static bool inputs_are_done(const struct stage *stage)
 
 static bool nothing_left(const struct stage *stage)
 {
-    if (stage->running > 0 || stage->first || hr__stage_mark_pending(stage))
+    if (stage->running > 0)
         return false;
+    assert(!stage->first && !hr__stage_mark_pending(stage)); /* all was deliverable */
     if (stage->stopped)
         return true;
     if (stage->plan.kind == HR_STAGE_SOURCE)

@@ -689,7 +689,6 @@ static void do_gate(struct drive *d)
 
 static void open_gates(struct drive *d)
 {
-    d->gate_toggles = 0;
     for (uint32_t i = 0; i < d->plan->stage_count; i++) {
         if (d->stages[i].gate_shut) {
             d->stages[i].gate_shut = 0;
@@ -740,33 +739,31 @@ static bool push_on(struct drive *d, bool *moved)
 
 static bool step(struct drive *d)
 {
-    uint32_t roll = rng_below(d->rng, 100);
+    uint32_t roll = rng_below(d->rng, d->weight_claim + d->weight_finish +
+                                          2 * d->weight_take + d->weight_release + 2);
     bool moved = true;
 
     d->now += rng_below(d->rng, 1000);
-    if (roll < d->weight_claim) {
-        if (d->active_count < d->workers)
-            return do_claim(d, d->worker_lanes[rng_below(d->rng, d->workers)]);
-    } else if ((roll -= d->weight_claim) < d->weight_finish) {
-        if (d->active_count > 0)
-            return do_finish(d);
-    } else if ((roll -= d->weight_finish) < d->weight_take) {
+    if (roll < d->weight_claim)
+        return d->active_count == d->workers ||
+               do_claim(d, d->worker_lanes[rng_below(d->rng, d->workers)]);
+    if ((roll -= d->weight_claim) < d->weight_finish)
+        return d->active_count == 0 || do_finish(d);
+    if ((roll -= d->weight_finish) < d->weight_take)
         return do_take(d, &moved);
-    } else if ((roll -= d->weight_take) < d->weight_take) {
+    if ((roll -= d->weight_take) < d->weight_take) {
         if (d->lent > 0)
             do_credit(d, 1 + rng_below(d->rng, d->lent));
         return true;
-    } else if ((roll -= d->weight_take) < d->weight_release) {
+    }
+    if ((roll -= d->weight_take) < d->weight_release)
         return do_release(d);
-    } else if (d->gate_toggles > 0 && rng_chance(d->rng, 50)) {
+    if (d->gate_toggles > 0 && rng_chance(d->rng, 50)) {
         do_gate(d);
         return true;
     }
-    if (!push_on(d, &moved))
-        return false;
-    if (!moved && !d->ended)
-        return fail(d, "deadlock: nobody can do anything");
-    return true;
+    return push_on(d, &moved) &&
+           (moved || d->ended || fail(d, "deadlock: nobody can do anything"));
 }
 
 static void set_up(struct drive *d)
