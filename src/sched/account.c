@@ -27,7 +27,7 @@ void hr__sched_counts(const struct hr_sched *sched, uint32_t index, int64_t now_
         .failed = stage->failed,
         .released = stage->discarded_in + stage->discarded_out,
         .tasks = stage->tasks,
-        .running = stage->running,
+        .running = stage->running + stage->riding,
         .held = stage->held,
     };
     for (uint32_t i = 0; i < stage->in_count; i++)

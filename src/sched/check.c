@@ -107,7 +107,7 @@ static const char *check_tasks(const struct stage *stage, struct tally *tally)
             return wrong;
     }
     REQUIRE(tally->running == stage->active, "stage: wrong count of active tasks");
-    REQUIRE(tally->running + tally->paused == stage->running,
+    REQUIRE(tally->running + tally->paused == stage->running + stage->riding,
             "stage: wrong count of running tasks");
     REQUIRE(tally->done == stage->held, "stage: wrong count of held outputs");
     REQUIRE(!stage->serves || stage->running <= stage->plan.concurrency,
@@ -197,7 +197,7 @@ static const char *check_ledger(const struct stage *stage, const struct tally *t
             "stage: its tasks do not add up");
     if (stage->plan.arity == 1 && stage->plan.kind != HR_STAGE_FOLD)
         REQUIRE(stage->in_items == given + stage->filtered + stage->failed +
-                                       stage->running + stage->dropped +
+                                       stage->running + stage->riding + stage->dropped +
                                        stage->discarded_in,
                 "stage: its ledger does not add up");
     return NULL;

@@ -113,6 +113,7 @@ static struct task *task_start(struct stage *stage)
     task->epoch = stage->epoch_in;
     task->places = 0;
     task->input_count = 0;
+    task->rides = false;
     task->behind = false;
     task->closing = false;
     task->held = 0;
@@ -229,6 +230,33 @@ bool hr__sched_claim(struct hr_sched *sched, uint32_t lanes, int64_t now_ns,
     return true;
 }
 
+bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
+                    struct hr_claim *out)
+{
+    struct task *lead = &sched->tasks[index];
+    struct stage *stage = lead->stage;
+    struct task *task;
+
+    if ((stage->plan.kind != HR_STAGE_MAP && stage->plan.kind != HR_STAGE_FILTER) ||
+        stage->stopped || !hr__stage_has_input(stage) || !hr__stage_has_room(stage))
+        return false;
+    assert(lead->phase == TASK_RUNNING && !lead->rides);
+    hr__sched_set_now(sched, now_ns);
+    task = claim_single(sched, stage);
+    lead->rides = true; /* the slot is the new one's */
+    stage->running--;
+    stage->riding++;
+    *out = (struct hr_claim){.stage = stage->index,
+                             .task = (uint32_t)(task - sched->tasks),
+                             .grant = 1,
+                             .input_count = task->input_count,
+                             .inputs = task->inputs,
+                             .first = true};
+    hr__stage_touch(sched, stage);
+    hr__sched_settle(sched);
+    return true;
+}
+
 /* ---- finish ---- */
 
 /* Give back n of the task's places (a route's: in every path). */
@@ -245,7 +273,10 @@ static void task_over(struct hr_sched *sched, struct task *task, bool failed)
 {
     struct stage *stage = task->stage;
 
-    stage->running--;
+    if (task->rides)
+        stage->riding--;
+    else
+        stage->running--;
     stage->tasks++;
     stage->failed += failed;
     stage->inputs_done += task->input_count;

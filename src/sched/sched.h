@@ -124,6 +124,13 @@ int hr__sched_peek(const struct hr_sched *sched, uint32_t lanes);
 /* How many more tasks of these lanes could be started right now, counted up to max. */
 uint32_t hr__sched_ready(const struct hr_sched *sched, uint32_t lanes, uint32_t max);
 
+/* Start one more task of the same stage on the slot of `task`, a map or filter task that
+ * the calling thread claimed last: it runs them one after another, so they count once
+ * against the stage's concurrency. To be finished in the order of their claims; the slot
+ * is free when the last of them is finished. False: no input, no room, or no more wanted. */
+bool hr__sched_ride(struct hr_sched *sched, uint32_t task, int64_t now_ns,
+                    struct hr_claim *out);
+
 enum hr_task_outcome {
     HR_TASK_DONE,     /* finished; outputs as the kind allows (0 from a fold: nothing yet) */
     HR_TASK_MORE,     /* source, expand: outputs so far, more to come */

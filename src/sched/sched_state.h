@@ -51,6 +51,7 @@ struct task {
     uint32_t epoch;
     uint32_t places; /* reserved by it (route: in each path) */
     uint32_t input_count;
+    bool rides;     /* its slot went to the next task of the same thread */
     bool behind;    /* a stream's task that may not deliver yet, holding one place */
     bool closing;   /* not wanted any more: its next claim is its last */
     hr_handle held; /* the output that waits, or 0 */
@@ -83,7 +84,8 @@ struct stage {
     struct task *first, *last; /* alive, in start order */
     struct task_list eager;    /* paused, need no room: hold a place, or are closing */
     struct task_list paused;   /* paused, need a place */
-    uint32_t running;          /* RUNNING + PAUSED */
+    uint32_t running;          /* RUNNING + PAUSED, without those that ride */
+    uint32_t riding;
     uint32_t active;           /* RUNNING */
     uint32_t held;             /* DONE */
     uint32_t behind;           /* places of tasks and marks that may not deliver yet;

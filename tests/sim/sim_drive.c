@@ -24,8 +24,12 @@ struct item {
     uint32_t start, sub; /* the task that made it, by start order; its how-manieth */
 };
 
+#define NONE UINT32_MAX /* no task */
+
 struct sim_task {
     bool open, active;
+    bool rides;      /* its slot went to the task `next` of the same thread */
+    uint32_t before; /* which must be finished first, or NONE */
     struct hr_claim claim;
     hr_handle *inputs;
     uint32_t input_count;
@@ -320,7 +324,8 @@ static bool claim_first(struct drive *d, struct sim_task *task)
     task->given = 0;
     task->epoch = 0;
     task->start = s->starts++;
-    if (++s->open > d->plan->stages[task->claim.stage].concurrency)
+    if (task->before == NONE &&
+        ++s->open > d->plan->stages[task->claim.stage].concurrency)
         return fail(d, "stage %u: more tasks than its concurrency", task->claim.stage);
     if (!claim_inputs(d, task) || !check_epoch(d, task))
         return false;
@@ -373,6 +378,34 @@ static bool is_nearest_sink(struct drive *d, uint32_t stage, uint32_t lanes)
     return true;
 }
 
+/* Now and then the thread takes more inputs of the stage on the same slot. */
+static bool do_ride(struct drive *d, uint32_t lead)
+{
+    struct hr_claim claim;
+
+    while (rng_below(d->rng, 4) == 0 && d->active_count < 256 &&
+           hr__sched_ride(d->sched, lead, d->now, &claim)) {
+        struct sim_task *task = &d->tasks[claim.task];
+
+        SAY(d, "ride stage %u task %u behind task %u input (%u)", claim.stage, claim.task,
+            lead, (unsigned)claim.inputs[0]);
+        if (task->active || claim.stage != d->tasks[lead].claim.stage)
+            return fail(d, "task %u rides, but is at work or of another stage", claim.task);
+        task->claim = claim;
+        task->before = lead;
+        task->rides = false;
+        d->tasks[lead].rides = true;
+        if (!claim_first(d, task))
+            return false;
+        task->active = true;
+        d->active[d->active_count++] = claim.task;
+        if (!book_grant(d, task))
+            return false;
+        lead = claim.task;
+    }
+    return true;
+}
+
 static bool do_claim(struct drive *d, uint32_t lanes)
 {
     struct hr_claim claim;
@@ -397,6 +430,8 @@ static bool do_claim(struct drive *d, uint32_t lanes)
         claim.closing ? " closing" : "");
     task = &d->tasks[claim.task];
     task->claim = claim;
+    task->before = NONE;
+    task->rides = false;
     if (task->active)
         return fail(d, "task %u claimed while at work", claim.task);
     if (claim.first ? !claim_first(d, task) : !task->open)
@@ -410,7 +445,7 @@ static bool do_claim(struct drive *d, uint32_t lanes)
         return fail(d, "task %u goes on after cancel", claim.task);
     task->active = true;
     d->active[d->active_count++] = claim.task;
-    return book_grant(d, task);
+    return book_grant(d, task) && do_ride(d, claim.task);
 }
 
 /* ---- finish ---- */
@@ -541,7 +576,8 @@ static void task_ends(struct drive *d, struct sim_task *task,
     bool failed = report->outcome == HR_TASK_FAILED;
 
     task->open = false;
-    s->open--;
+    if (!task->rides)
+        s->open--;
     s->tasks++;
     s->failed += failed;
     s->filtered += !failed && report->count == 0 && task->verdict.filtered;
@@ -581,9 +617,21 @@ static bool judge_taken(struct drive *d, const struct sim_task *task,
     return true;
 }
 
+/* A random task at work; of those that ride on one slot the first. */
+static uint32_t pick_task(struct drive *d)
+{
+    uint32_t index = d->active[rng_below(d->rng, d->active_count)], pick = 0;
+
+    while (d->tasks[index].before != NONE)
+        index = d->tasks[index].before;
+    while (d->active[pick] != index)
+        pick++;
+    return pick;
+}
+
 static bool do_finish(struct drive *d)
 {
-    uint32_t pick = rng_below(d->rng, d->active_count);
+    uint32_t pick = pick_task(d);
     uint32_t index = d->active[pick], taken, edge;
     struct sim_task *task = &d->tasks[index];
     const struct hr_sched_stage *plan = &d->plan->stages[task->claim.stage];
@@ -594,6 +642,10 @@ static bool do_finish(struct drive *d)
     bool refuse = d->cancelled || (s->unwanted && !s->excess) || flush;
 
     d->active[pick] = d->active[--d->active_count];
+    for (uint32_t i = 0; i < d->active_count; i++) {
+        if (d->tasks[d->active[i]].before == index)
+            d->tasks[d->active[i]].before = NONE;
+    }
     task->active = false;
     run_op(d, task, &report);
     SAY(d, "finish stage %u task %u outcome %d outputs %u (%u)", task->claim.stage,
