@@ -28,7 +28,8 @@ int main(int argc, char **argv)
         total += pass[n++] = time_limit(&lib, &set);
     jpeg_destroy_decompress(&lib);
     mid = median(pass, n);
-    printf("{\"images_per_cpu_s\": %.1f, \"images\": %zu, \"passes\": %d, \"ms\": %.4f}\n",
-           (double)set.count / mid, set.count, n, mid * 1e3 / (double)set.count);
+    printf(
+        "{\"images_per_cpu_s\": %.1f, \"images\": %zu, \"passes\": %d, \"ms\": %.4f}\n",
+        (double)set.count / mid, set.count, n, mid * 1e3 / (double)set.count);
     return 0;
 }

@@ -67,7 +67,7 @@ static void serve(struct hr_sched *sched, const struct hr_claim *claim, uint64_t
         hr__sched_finish(sched, claim->task, HR_TASK_DONE, claim->inputs, 1, now);
         return;
     }
-    while (n<claim->grant && * left> 0) {
+    while (n < claim->grant && *left > 0) {
         out[n++] = *left;
         --*left;
     }

@@ -1,7 +1,20 @@
 /* Images: bytes or a path in, pixels out.
  *
  * Pixels are uint8, rows top to bottom, channels last (HWC). The format is recognised
- * by content, never by name. Limits are checked before anything is allocated. */
+ * by content, never by name. Limits are checked before anything is allocated.
+ *
+ * What the pixels of a picture are:
+ *   JPEG   as libjpeg decodes with its defaults (accurate integer DCT, smooth chroma).
+ *          Grey is repeated. Four components are CMYK with inverted values, as Adobe
+ *          writes them: red is (255 - k) - round(c * (255 - k) / 255), as in Pillow.
+ *   PNG    grey is repeated and stretched to 0 … 255; a palette is looked up; of 16 bits
+ *          the upper 8 are taken (as Pillow does for colour; its grey of 16 bits is cut
+ *          at 255 instead); alpha and transparency are dropped, the colour beneath
+ *          stays; gamma and colour profiles are ignored; of an animation the default
+ *          picture is taken.
+ *   both   as stored: EXIF orientation is not applied.
+ * A picture that is cut off or damaged is an error, never partly grey. Bytes after the
+ * end of a JPEG are ignored. */
 #ifndef HEADRACE_IMAGE_H
 #define HEADRACE_IMAGE_H
 
@@ -15,6 +28,14 @@ enum hr_pix_fmt {
     HR_RGB24 = 0 /* H, W, 3: red, green, blue */
 };
 
+/* How a picture of w x h fills a target of W x H.
+ *
+ * PAD and CROP scale both sides by the same factor, so that one side becomes exactly W
+ * or H. The other is its product rounded half up, and at least 1: with PAD
+ * round(h * W / w) <= H or round(w * H / h) <= W, with CROP the one that is not less.
+ * What is free (PAD) or too much (CROP) is halved between both ends; of an odd number
+ * the smaller half is at the left or top. CROP gives what cutting the whole scaled
+ * picture would give. These are the rules of FFmpeg's scale, pad and crop. */
 enum hr_scale_mode {
     HR_SCALE_STRETCH = 0, /* fill the target; the aspect ratio may change */
     HR_SCALE_PAD = 1,     /* fit inside, centred on black (letterbox) */
@@ -22,7 +43,8 @@ enum hr_scale_mode {
 };
 
 /* Antialiased: the filter's support grows with the down-scaling factor. Results equal
- * Pillow's Image.resize byte for byte. */
+ * those of Image.resize of Pillow 13 byte for byte (older versions never do the vertical
+ * pass first; see src/image/resample.c). A side that keeps its length is not filtered. */
 enum hr_scale_algo {
     HR_SCALE_BOX = 0,
     HR_SCALE_BILINEAR = 1,
@@ -55,12 +77,10 @@ HR_API void hr_image_options_init(struct hr_image_options *options);
  * picture's own size.
  * Errors: HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
  * HR_ERR_NOMEM, HR_CANCELLED. Threads: any, each with its own ctx. */
-HR_API HR_MUST_USE enum hr_status hr_image_load(struct hr_ctx *ctx,
-                                                const struct hr_value *src,
-                                                const char *name,
-                                                const struct hr_image_options *options,
-                                                struct hr_array **out,
-                                                struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_load(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
+              const struct hr_image_options *options, struct hr_array **out,
+              struct hr_error *err);
 
 /* Decode n pictures into the slots of one (n, height, width, 3) array, by all idle
  * workers; options.width and .height must be set. srcs: as for hr_image_load.
@@ -68,29 +88,29 @@ HR_API HR_MUST_USE enum hr_status hr_image_load(struct hr_ctx *ctx,
  * Failed slots are zero and listed in the batch. With strict, the first failed slot
  * (the lowest number) fails the whole batch, after all were tried.
  * out: a batch value. Errors: as hr_image_load; HR_ERR_ARG for n == 0. */
-HR_API HR_MUST_USE enum hr_status hr_image_load_batch(
-    struct hr_ctx *ctx, const struct hr_value *srcs, size_t n, const int64_t *index,
-    const struct hr_image_options *options, int strict, struct hr_value *out,
-    struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *srcs, size_t n,
+                    const int64_t *index, const struct hr_image_options *options,
+                    int strict, struct hr_value *out, struct hr_error *err);
 
 /* Resize (H, W), (H, W, C) or (N, H, W, C) uint8 pixels with C in 1 … 4 to the target,
- * stretching. src is borrowed, out is new.
+ * stretching. Each channel is resized alone: an alpha channel is not multiplied into the
+ * others. Sides are at most 65,535, the result at most 1 GiB. src is borrowed, out is
+ * new.
  * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_LIMIT, HR_ERR_NOMEM. */
-HR_API HR_MUST_USE enum hr_status hr_image_resize(struct hr_ctx *ctx,
-                                                  const struct hr_array *src,
-                                                  int64_t width, int64_t height,
-                                                  enum hr_scale_algo algo,
-                                                  struct hr_array **out,
-                                                  struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_resize(struct hr_ctx *ctx, const struct hr_array *src, int64_t width,
+                int64_t height, enum hr_scale_algo algo, struct hr_array **out,
+                struct hr_error *err);
 
 /* The same three as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
  * `load_batch` a list of these, and gives a batch value; `resize` an array. */
-HR_API HR_MUST_USE enum hr_status hr_image_load_op(const struct hr_image_options *options,
-                                                   struct hr_op *out,
-                                                   struct hr_error *err);
-HR_API HR_MUST_USE enum hr_status hr_image_load_batch_op(
-    const struct hr_image_options *options, int strict, struct hr_op *out,
-    struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
+                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_load_batch_op(const struct hr_image_options *options, int strict,
+                       struct hr_op *out, struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t height,
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,

@@ -28,21 +28,22 @@ enum hr_status hr__canvas_check(const struct hr__canvas *canvas, const char *for
                             "image: %s says its size is %lld x %lld", format,
                             (long long)width, (long long)height);
     if (w > o->side_max || h > o->side_max)
-        return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                            "image: %s of %lld x %lld pixels, sides are limited to %llu",
-                            format, (long long)width, (long long)height,
-                            (unsigned long long)o->side_max);
+        return hr_error_set(
+            err, HR_ERR_LIMIT, "image", 0,
+            "image: %s of %lld x %lld pixels, sides are limited to %llu", format,
+            (long long)width, (long long)height, (unsigned long long)o->side_max);
     if (w > INT32_MAX || h > INT32_MAX || w * h > o->pixels_max)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "image: %s of %lld x %lld pixels, the limit is %llu pixels",
                             format, (long long)width, (long long)height,
                             (unsigned long long)o->pixels_max);
     if (w * h * CHANNELS > o->bytes_max)
-        return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                            "image: %s of %lld x %lld pixels, the limit is %llu decoded "
-                            "bytes",
-                            format, (long long)width, (long long)height,
-                            (unsigned long long)o->bytes_max);
+        return hr_error_set(
+            err, HR_ERR_LIMIT, "image", 0,
+            "image: %s of %lld x %lld pixels, the limit is %llu decoded "
+            "bytes",
+            format, (long long)width, (long long)height,
+            (unsigned long long)o->bytes_max);
     return HR_OK;
 }
 
@@ -53,7 +54,8 @@ static enum hr_status check_expansion(const struct hr__canvas *c, const char *fo
         return HR_OK;
     return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                         "image: %s of %zu bytes expands to %llu, the limit is %d:1",
-                        format, c->encoded, (unsigned long long)raw_bytes, EXPANSION_MAX);
+                        format, c->encoded, (unsigned long long)raw_bytes,
+                        EXPANSION_MAX);
 }
 
 /* Make the output unless there is one, and blacken what the picture leaves free. */
@@ -87,7 +89,8 @@ static enum hr_status prepare_output(struct hr__canvas *c, struct hr_error *err)
     if (middle < c->stride)
         for (size_t y = above; y < (size_t)f->out_height - below; y++) {
             memset(pixels + y * c->stride, 0, left);
-            memset(pixels + y * c->stride + left + middle, 0, c->stride - left - middle);
+            memset(pixels + y * c->stride + left + middle, 0,
+                   c->stride - left - middle);
         }
     c->origin = pixels + above * c->stride + left;
     return HR_OK;
@@ -98,7 +101,8 @@ static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err
     struct hr__easel *easel = c->easel;
     size_t bytes;
 
-    c->row_stride = ((size_t)c->width * CHANNELS + HR_ROW_SLACK + MISALIGN + 63) & ~(size_t)63;
+    c->row_stride =
+        ((size_t)c->width * CHANNELS + HR_ROW_SLACK + MISALIGN + 63) & ~(size_t)63;
     bytes = c->row_stride * HR_PUSH_ROWS + MISALIGN;
     if (bytes > easel->staging_bytes) {
         hr__free(easel->staging);
@@ -132,7 +136,8 @@ static enum hr_status prepare_resample(struct hr__canvas *c, struct hr_error *er
 }
 
 enum hr_status hr__canvas_begin(struct hr__canvas *c, const char *format, int64_t width,
-                                int64_t height, uint64_t raw_bytes, struct hr_error *err)
+                                int64_t height, uint64_t raw_bytes,
+                                struct hr_error *err)
 {
     enum hr_status status = hr__canvas_check(c, format, width, height, err);
 

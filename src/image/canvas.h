@@ -20,17 +20,17 @@ struct hr__canvas {
     struct hr_ctx *ctx;
     const struct hr_image_options *options;
     struct hr__easel *easel;
-    uint8_t *slot;      /* the output's pixels; NULL: begin makes an array */
-    size_t encoded;     /* bytes of the encoded picture */
+    uint8_t *slot;  /* the output's pixels; NULL: begin makes an array */
+    size_t encoded; /* bytes of the encoded picture */
     /* set by begin */
     struct hr_array *array; /* owned by the caller from then on */
     struct hr__fit fit;
     int64_t width;
     int64_t height;
-    size_t stride;      /* of the output */
-    uint8_t *origin;    /* the first kept pixel in the output */
-    bool direct;        /* rows are decoded in place */
-    size_t row_stride;  /* of the staging rows */
+    size_t stride;     /* of the output */
+    uint8_t *origin;   /* the first kept pixel in the output */
+    bool direct;       /* rows are decoded in place */
+    size_t row_stride; /* of the staging rows */
     int64_t rows_put;
 };
 
@@ -41,9 +41,10 @@ HR_MUST_USE enum hr_status hr__canvas_check(const struct hr__canvas *canvas,
 
 /* Begin a picture of that size, after the same checks. raw_bytes: what its pixels take
  * before any conversion, for the limit on expansion. */
-HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas, const char *format,
-                                            int64_t width, int64_t height,
-                                            uint64_t raw_bytes, struct hr_error *err);
+HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
+                                            const char *format, int64_t width,
+                                            int64_t height, uint64_t raw_bytes,
+                                            struct hr_error *err);
 
 /* Where to decode the next rows (RGB, 3 * width bytes each) to: rows[HR_PUSH_ROWS].
  * Returns how many there are, 0 at the end. */

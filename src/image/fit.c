@@ -13,7 +13,8 @@ static int64_t scale(int64_t a, int64_t b, int64_t c)
 }
 
 /* Of one direction: what is kept of the scaled picture and where it goes, centred. */
-static void centre(int64_t scaled, int64_t out, int64_t *cut, int64_t *kept, int64_t *put)
+static void centre(int64_t scaled, int64_t out, int64_t *cut, int64_t *kept,
+                   int64_t *put)
 {
     *cut = scaled > out ? (scaled - out) / 2 : 0;
     *put = scaled < out ? (out - scaled) / 2 : 0;

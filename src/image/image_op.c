@@ -6,16 +6,15 @@
 static enum hr_status wrong_kind(struct hr_error *err, const char *who,
                                  const char *expected, const struct hr_value *in)
 {
-    return hr_error_set(err, HR_ERR_TYPE, "image", 0, "%s: expected %s, got %s%s", who,
-                        expected, hr_value_kind(in),
-                        in->cls == &hr_record_class
-                            ? "; use pipe(..., key=...) for records"
-                            : "");
+    return hr_error_set(
+        err, HR_ERR_TYPE, "image", 0, "%s: expected %s, got %s%s", who, expected,
+        hr_value_kind(in),
+        in->cls == &hr_record_class ? "; use pipe(..., key=...) for records" : "");
 }
 
 /* Put a copy of state[size] behind cls. */
-static enum hr_status op_new(const struct hr_op_class *cls, void *copy, struct hr_op *out,
-                             struct hr_error *err)
+static enum hr_status op_new(const struct hr_op_class *cls, void *copy,
+                             struct hr_op *out, struct hr_error *err)
 {
     if (copy == NULL)
         return hr__nomem(err, "image", "an operation", 0);
@@ -30,8 +29,9 @@ struct load_state {
     int strict; /* of load_image_batch */
 };
 
-static enum hr_status load_run(void *state, struct hr_ctx *ctx, const struct hr_value *in,
-                               struct hr_value *out, struct hr_error *err)
+static enum hr_status load_run(void *state, struct hr_ctx *ctx,
+                               const struct hr_value *in, struct hr_value *out,
+                               struct hr_error *err)
 {
     const struct load_state *s = state;
     struct hr_array *array = NULL;
@@ -53,8 +53,8 @@ static struct load_state *load_state_new(const struct hr_image_options *options,
     return s;
 }
 
-enum hr_status hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
-                                struct hr_error *err)
+enum hr_status hr_image_load_op(const struct hr_image_options *options,
+                                struct hr_op *out, struct hr_error *err)
 {
     enum hr_status status = hr__image_options_check(options, "load_image", err);
 
@@ -76,13 +76,15 @@ static enum hr_status batch_run(void *state, struct hr_ctx *ctx,
     if (in->cls != &hr_list_class)
         return wrong_kind(err, "load_image_batch", "a list of paths or bytes", in);
     return hr_image_load_batch(ctx, hr_list_peek(in), hr_list_size(in),
-                               hr_list_peek_index(in), &s->options, s->strict, out, err);
+                               hr_list_peek_index(in), &s->options, s->strict, out,
+                               err);
 }
 
 static const struct hr_op_class batch_class = {"load_image_batch", batch_run, hr__free};
 
-enum hr_status hr_image_load_batch_op(const struct hr_image_options *options, int strict,
-                                      struct hr_op *out, struct hr_error *err)
+enum hr_status hr_image_load_batch_op(const struct hr_image_options *options,
+                                      int strict, struct hr_op *out,
+                                      struct hr_error *err)
 {
     enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
 
@@ -125,8 +127,9 @@ static enum hr_status resize_run(void *state, struct hr_ctx *ctx,
 
 static const struct hr_op_class resize_class = {"resize", resize_run, hr__free};
 
-enum hr_status hr_image_resize_op(int64_t width, int64_t height, enum hr_scale_algo algo,
-                                  struct hr_op *out, struct hr_error *err)
+enum hr_status hr_image_resize_op(int64_t width, int64_t height,
+                                  enum hr_scale_algo algo, struct hr_op *out,
+                                  struct hr_error *err)
 {
     struct resize_state *s;
     enum hr_status status = hr__image_resize_check(width, height, algo, err);

@@ -50,7 +50,8 @@ static _Noreturn void escape(struct hr__jpeg *j, enum hr_status status)
 }
 
 /* Run body; the status of the escape, if it took that. */
-static enum hr_status guarded(struct hr__jpeg *j, enum hr_status (*body)(struct hr__jpeg *))
+static enum hr_status guarded(struct hr__jpeg *j,
+                              enum hr_status (*body)(struct hr__jpeg *))
 {
     if (setjmp(j->escape) != 0)
         return j->status;

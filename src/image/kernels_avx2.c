@@ -42,20 +42,24 @@ AVX2 static inline __m256i both_lanes(const int8_t *bytes)
 
 AVX2 static struct layout layout_of(int channels)
 {
-    static const int8_t rgb01[16] = {0, -1, 3, -1, 1, -1, 4, -1,
+    static const int8_t rgb01[16] = {0, -1, 3, -1, 1,  -1, 4,  -1,
                                      2, -1, 5, -1, -1, -1, -1, -1};
     static const int8_t rgb23[16] = {6, -1, 9,  -1, 7,  -1, 10, -1,
                                      8, -1, 11, -1, -1, -1, -1, -1};
-    static const int8_t rgb[16] = {0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1};
+    static const int8_t rgb[16] = {0,  1,  2,  4,  5,  6,  8,  9,
+                                   10, 12, 13, 14, -1, -1, -1, -1};
     static const int8_t four01[16] = {0, -1, 4, -1, 1, -1, 5, -1,
                                       2, -1, 6, -1, 3, -1, 7, -1};
     static const int8_t four23[16] = {8,  -1, 12, -1, 9,  -1, 13, -1,
                                       10, -1, 14, -1, 11, -1, 15, -1};
-    static const int8_t four[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const int8_t four[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                    8, 9, 10, 11, 12, 13, 14, 15};
 
     if (channels == 3)
-        return (struct layout){12, both_lanes(rgb01), both_lanes(rgb23), both_lanes(rgb)};
-    return (struct layout){16, both_lanes(four01), both_lanes(four23), both_lanes(four)};
+        return (struct layout){12, both_lanes(rgb01), both_lanes(rgb23),
+                               both_lanes(rgb)};
+    return (struct layout){16, both_lanes(four01), both_lanes(four23),
+                           both_lanes(four)};
 }
 
 AVX2 static inline __m256i two_rows(const uint8_t *a, const uint8_t *b)
@@ -96,9 +100,9 @@ AVX2 static INLINE __m256i pixel(const struct layout *l, const uint8_t *a,
 }
 
 /* Output pixels o and o + 1 of two rows, as 16-bit levels. */
-AVX2 static INLINE __m256i two_pixels(const struct hr__taps *taps, const struct layout *l,
-                                      int channels, int64_t o, const uint8_t *const *in,
-                                      int32_t pairs)
+AVX2 static INLINE __m256i two_pixels(const struct hr__taps *taps,
+                                      const struct layout *l, int channels, int64_t o,
+                                      const uint8_t *const *in, int32_t pairs)
 {
     size_t at0 = (size_t)(taps->start[o] * channels);
     size_t at1 = (size_t)(taps->start[o + 1] * channels);
@@ -118,8 +122,9 @@ AVX2 static INLINE void across_two(const struct hr__taps *taps, int channels,
     int64_t o = 0;
 
     for (; o + 4 <= count; o += 4) {
-        __m256i v = _mm256_packus_epi16(two_pixels(taps, &l, channels, o, in, pairs),
-                                        two_pixels(taps, &l, channels, o + 2, in, pairs));
+        __m256i v =
+            _mm256_packus_epi16(two_pixels(taps, &l, channels, o, in, pairs),
+                                two_pixels(taps, &l, channels, o + 2, in, pairs));
 
         v = _mm256_shuffle_epi8(v, l.close);
         _mm_storeu_si128((__m128i *)(out[0] + o * channels), _mm256_castsi256_si128(v));
@@ -128,7 +133,8 @@ AVX2 static INLINE void across_two(const struct hr__taps *taps, int channels,
     }
     for (; o < count; o++) {
         size_t at = (size_t)(taps->start[o] * channels);
-        __m256i v = pixel(&l, in[0] + at, in[1] + at, taps->split + o * 2 * pairs, pairs);
+        __m256i v =
+            pixel(&l, in[0] + at, in[1] + at, taps->split + o * 2 * pairs, pairs);
 
         v = _mm256_packus_epi16(_mm256_packs_epi32(v, v), v);
         _mm_storeu_si32(out[0] + o * channels, _mm256_castsi256_si128(v));
@@ -189,16 +195,16 @@ struct sums {
     __m256i high[4];
 };
 
-AVX2 static inline void add_pair(struct sums *s, __m256i a, __m256i b, const int32_t *split)
+AVX2 static inline void add_pair(struct sums *s, __m256i a, __m256i b,
+                                 const int32_t *split)
 {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i low = _mm256_set1_epi32(split[0]);
     const __m256i high = _mm256_set1_epi32(split[1]);
     __m256i ab0 = _mm256_unpacklo_epi8(a, b);
     __m256i ab1 = _mm256_unpackhi_epi8(a, b);
-    __m256i v[4] = {
-        _mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero),
-        _mm256_unpacklo_epi8(ab1, zero), _mm256_unpackhi_epi8(ab1, zero)};
+    __m256i v[4] = {_mm256_unpacklo_epi8(ab0, zero), _mm256_unpackhi_epi8(ab0, zero),
+                    _mm256_unpacklo_epi8(ab1, zero), _mm256_unpackhi_epi8(ab1, zero)};
 
     for (int i = 0; i < 4; i++) {
         s->low[i] = _mm256_add_epi32(s->low[i], _mm256_madd_epi16(v[i], low));
@@ -211,7 +217,8 @@ AVX2 static inline __m256i finish(const struct sums *s)
     __m256i v[4];
 
     for (int i = 0; i < 4; i++) {
-        v[i] = _mm256_add_epi32(s->low[i], _mm256_slli_epi32(s->high[i], HR_TAPS_LOW_BITS));
+        v[i] = _mm256_add_epi32(s->low[i],
+                                _mm256_slli_epi32(s->high[i], HR_TAPS_LOW_BITS));
         v[i] = _mm256_srai_epi32(v[i], HR_TAPS_BITS);
     }
     return _mm256_packus_epi16(_mm256_packs_epi32(v[0], v[1]),

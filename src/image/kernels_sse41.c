@@ -26,16 +26,18 @@ SSE41 static inline __m128i load(const void *bytes)
 
 SSE41 static struct layout layout_of(int channels)
 {
-    static const int8_t rgb01[16] = {0, -1, 3, -1, 1, -1, 4, -1,
+    static const int8_t rgb01[16] = {0, -1, 3, -1, 1,  -1, 4,  -1,
                                      2, -1, 5, -1, -1, -1, -1, -1};
     static const int8_t rgb23[16] = {6, -1, 9,  -1, 7,  -1, 10, -1,
                                      8, -1, 11, -1, -1, -1, -1, -1};
-    static const int8_t rgb[16] = {0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1};
+    static const int8_t rgb[16] = {0,  1,  2,  4,  5,  6,  8,  9,
+                                   10, 12, 13, 14, -1, -1, -1, -1};
     static const int8_t four01[16] = {0, -1, 4, -1, 1, -1, 5, -1,
                                       2, -1, 6, -1, 3, -1, 7, -1};
     static const int8_t four23[16] = {8,  -1, 12, -1, 9,  -1, 13, -1,
                                       10, -1, 14, -1, 11, -1, 15, -1};
-    static const int8_t four[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const int8_t four[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                    8, 9, 10, 11, 12, 13, 14, 15};
 
     if (channels == 3)
         return (struct layout){12, load(rgb01), load(rgb23), load(rgb)};
@@ -43,9 +45,10 @@ SSE41 static struct layout layout_of(int channels)
 }
 
 /* One output pixel as 32-bit levels before clamping. */
-SSE41 static inline __attribute__((always_inline)) __m128i
-pixel(const struct layout *l, const uint8_t *a, const int32_t *split,
-      int32_t pairs)
+SSE41 static inline __attribute__((always_inline)) __m128i pixel(const struct layout *l,
+                                                                 const uint8_t *a,
+                                                                 const int32_t *split,
+                                                                 int32_t pairs)
 {
     __m128i low = _mm_set1_epi32(HALF);
     __m128i high = _mm_setzero_si128();
@@ -74,8 +77,8 @@ pixel(const struct layout *l, const uint8_t *a, const int32_t *split,
 
 /* Four output pixels, clamped and closed up. */
 SSE41 static inline __attribute__((always_inline)) __m128i
-four_pixels(const struct hr__taps *taps, const struct layout *l, int channels, int64_t o,
-            const uint8_t *a, int32_t pairs)
+four_pixels(const struct hr__taps *taps, const struct layout *l, int channels,
+            int64_t o, const uint8_t *a, int32_t pairs)
 {
     __m128i p[4];
 
@@ -84,9 +87,9 @@ four_pixels(const struct hr__taps *taps, const struct layout *l, int channels, i
 
         p[i] = pixel(l, a + at, taps->split + (o + i) * 2 * pairs, pairs);
     }
-    return _mm_shuffle_epi8(_mm_packus_epi16(_mm_packs_epi32(p[0], p[1]),
-                                                   _mm_packs_epi32(p[2], p[3])),
-                               l->close);
+    return _mm_shuffle_epi8(
+        _mm_packus_epi16(_mm_packs_epi32(p[0], p[1]), _mm_packs_epi32(p[2], p[3])),
+        l->close);
 }
 
 SSE41 static void across_row(const struct hr__taps *taps, int channels,
@@ -126,16 +129,16 @@ struct sums {
     __m128i high[4];
 };
 
-SSE41 static inline void add_pair(struct sums *s, __m128i a, __m128i b, const int32_t *split)
+SSE41 static inline void add_pair(struct sums *s, __m128i a, __m128i b,
+                                  const int32_t *split)
 {
     const __m128i zero = _mm_setzero_si128();
     const __m128i low = _mm_set1_epi32(split[0]);
     const __m128i high = _mm_set1_epi32(split[1]);
     __m128i ab0 = _mm_unpacklo_epi8(a, b);
     __m128i ab1 = _mm_unpackhi_epi8(a, b);
-    __m128i v[4] = {
-        _mm_unpacklo_epi8(ab0, zero), _mm_unpackhi_epi8(ab0, zero),
-        _mm_unpacklo_epi8(ab1, zero), _mm_unpackhi_epi8(ab1, zero)};
+    __m128i v[4] = {_mm_unpacklo_epi8(ab0, zero), _mm_unpackhi_epi8(ab0, zero),
+                    _mm_unpacklo_epi8(ab1, zero), _mm_unpackhi_epi8(ab1, zero)};
 
     for (int i = 0; i < 4; i++) {
         s->low[i] = _mm_add_epi32(s->low[i], _mm_madd_epi16(v[i], low));
@@ -151,12 +154,11 @@ SSE41 static inline __m128i finish(const struct sums *s)
         v[i] = _mm_add_epi32(s->low[i], _mm_slli_epi32(s->high[i], HR_TAPS_LOW_BITS));
         v[i] = _mm_srai_epi32(v[i], HR_TAPS_BITS);
     }
-    return _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]),
-                               _mm_packs_epi32(v[2], v[3]));
+    return _mm_packus_epi16(_mm_packs_epi32(v[0], v[1]), _mm_packs_epi32(v[2], v[3]));
 }
 
 SSE41 static void down_sse41(const struct hr__taps *taps, int64_t o,
-                           const uint8_t *const *in, uint8_t *out, size_t bytes)
+                             const uint8_t *const *in, uint8_t *out, size_t bytes)
 {
     const int32_t *split = taps->split + o * 2 * taps->pairs;
     int32_t pairs = taps->pairs;
@@ -170,9 +172,7 @@ SSE41 static void down_sse41(const struct hr__taps *taps, int64_t o,
             s.high[i] = _mm_setzero_si128();
         }
         for (int32_t j = 0; j < pairs; j++)
-            add_pair(&s, load(in[2 * j] + x),
-                     load(in[2 * j + 1] + x),
-                     split + 2 * j);
+            add_pair(&s, load(in[2 * j] + x), load(in[2 * j + 1] + x), split + 2 * j);
         v = finish(&s);
         if (bytes - x >= 16) {
             _mm_storeu_si128((__m128i *)(out + x), v);

@@ -42,8 +42,8 @@ static enum hr_status bad(struct hr_error *err, const char *who, const char *wha
                         (long long)value);
 }
 
-enum hr_status hr__image_options_check(const struct hr_image_options *o, const char *who,
-                                       struct hr_error *err)
+enum hr_status hr__image_options_check(const struct hr_image_options *o,
+                                       const char *who, struct hr_error *err)
 {
     if (o->size != sizeof(*o))
         return bad(err, who, "options.size is not that of this library",
@@ -101,7 +101,8 @@ static const char *tail(const char *text, size_t bytes)
     return text;
 }
 
-void hr__load_name(const struct hr_value *src, const char *name, char out[HR_NAME_BYTES])
+void hr__load_name(const struct hr_value *src, const char *name,
+                   char out[HR_NAME_BYTES])
 {
     const char *shown;
 
@@ -136,7 +137,8 @@ static void sign(struct hr_error *err, const struct hr_value *src,
     }
     if (n > 0)
         (void)hr_error_set(err, plain.status, plain.origin, plain.code, "%.*s (%s)",
-                           (int)(sizeof(err->text) - HR_NAME_BYTES), plain.text, who + 2);
+                           (int)(sizeof(err->text) - HR_NAME_BYTES), plain.text,
+                           who + 2);
     err->item = id->item; /* hr_error_set knows of none */
 }
 
@@ -177,13 +179,11 @@ static enum hr_status open_source(const struct hr_value *src, uint64_t bytes_max
         *data = hr_array_data(array);
         *size = hr_array_nbytes(array);
     } else {
-        return hr_error_set(err, HR_ERR_TYPE, "image", 0,
-                            "load_image: expected a path or bytes, got %s%s",
-                            array != NULL ? "an array that is not uint8"
-                                          : hr_value_kind(src),
-                            src->cls == &hr_record_class
-                                ? "; use pipe(..., key=...) for records"
-                                : "");
+        return hr_error_set(
+            err, HR_ERR_TYPE, "image", 0,
+            "load_image: expected a path or bytes, got %s%s",
+            array != NULL ? "an array that is not uint8" : hr_value_kind(src),
+            src->cls == &hr_record_class ? "; use pipe(..., key=...) for records" : "");
     }
     if (*size > bytes_max)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
@@ -247,8 +247,8 @@ enum hr_status hr__load(struct hr_ctx *ctx, const struct hr_value *src,
     if (status == HR_OK)
         status = hr_ctx_check(ctx, err);
     if (status == HR_OK)
-        status = open_source(src, options->encoded_max, &file, &data, &canvas.encoded,
-                             err);
+        status =
+            open_source(src, options->encoded_max, &file, &data, &canvas.encoded, err);
     if (status == HR_OK) {
         struct studio *s = scratch;
 

@@ -8,14 +8,15 @@
 
 /* Whose picture it is, for messages. */
 struct hr__load_id {
-    const char *name;   /* NULL: the source's own */
-    int64_t item;       /* source index, -1: unknown */
-    int64_t slot;       /* of a batch, -1: none */
+    const char *name; /* NULL: the source's own */
+    int64_t item;     /* source index, -1: unknown */
+    int64_t slot;     /* of a batch, -1: none */
 };
 
 /* Fail when a field of options is out of range. who: the operation, for the message. */
-HR_MUST_USE enum hr_status hr__image_options_check(const struct hr_image_options *options,
-                                                   const char *who, struct hr_error *err);
+HR_MUST_USE enum hr_status
+hr__image_options_check(const struct hr_image_options *options, const char *who,
+                        struct hr_error *err);
 
 /* The same for the arguments of a resize. */
 HR_MUST_USE enum hr_status hr__image_resize_check(int64_t width, int64_t height,

@@ -31,7 +31,8 @@ static void board_free(void *scratch)
     hr__free(b);
 }
 
-static const struct hr_scratch_class board_class = {"image batch", board_new, board_free};
+static const struct hr_scratch_class board_class = {"image batch", board_new,
+                                                    board_free};
 
 static enum hr_status board_reserve(struct board *b, size_t n, struct hr_error *err)
 {
@@ -95,9 +96,9 @@ static enum hr_status gather(struct hr_slot_failure *failure, size_t n, size_t *
     return HR_OK;
 }
 
-static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n, int strict,
-                                struct hr_array **array, struct hr_value *out,
-                                struct hr_error *err)
+static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
+                                int strict, struct hr_array **array,
+                                struct hr_value *out, struct hr_error *err)
 {
     size_t failed;
     enum hr_status status;
@@ -133,10 +134,11 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
     if (status != HR_OK)
         return status;
     if (n == 0 || options->width == 0 || options->height == 0)
-        return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "load_image_batch: expected at least one source and a width "
-                            "and height, got %zu sources, %lld x %lld",
-                            n, (long long)options->width, (long long)options->height);
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "load_image_batch: expected at least one source and a width "
+            "and height, got %zu sources, %lld x %lld",
+            n, (long long)options->width, (long long)options->height);
     status = hr_ctx_scratch(ctx, &board_class, &scratch, err);
     board = scratch;
     if (status == HR_OK)

@@ -28,8 +28,8 @@ struct png {
     size_t at; /* read so far */
     struct hr__canvas *canvas;
     struct hr_error *err;
-    enum hr_status status; /* why the escape was taken */
-    bool nomem;            /* an allocation failed */
+    enum hr_status status;   /* why the escape was taken */
+    bool nomem;              /* an allocation failed */
     struct hr_buffer *whole; /* an interlaced picture, while its passes are read */
     int64_t width;
     int64_t height;
@@ -235,8 +235,8 @@ static int64_t big_endian(const uint8_t *at)
     return (int64_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
 }
 
-enum hr_status hr__png_decode(const uint8_t *data, size_t size, struct hr__canvas *canvas,
-                              struct hr_error *err)
+enum hr_status hr__png_decode(const uint8_t *data, size_t size,
+                              struct hr__canvas *canvas, struct hr_error *err)
 {
     struct png p = {.data = data, .size = size, .canvas = canvas, .err = err};
     enum hr_status status;

@@ -54,10 +54,11 @@ static enum hr_status read_shape(const struct hr_array *src, struct stack *out,
                             "resize: expected uint8 pixels, got elements of %zu bytes",
                             hr_dtype_size(hr_array_dtype(src)));
     if (ndim < 2 || ndim > 4)
-        return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "resize: expected (H, W), (H, W, C) or (N, H, W, C), got %d "
-                            "dimensions",
-                            ndim);
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "resize: expected (H, W), (H, W, C) or (N, H, W, C), got %d "
+            "dimensions",
+            ndim);
     out->count = ndim == 4 ? shape[0] : 1;
     out->height = shape[ndim == 4];
     out->width = shape[(ndim == 4) + 1];
@@ -142,8 +143,7 @@ static enum hr_status resize_all(struct hr_ctx *ctx, struct bench *b,
     const uint8_t *from = hr_array_data(src);
     const uint8_t *end = from + hr_array_nbytes(src);
     uint8_t *to = hr_array_data(out);
-    enum hr_status status =
-        reserve_row(b, (size_t)s->width * (size_t)s->channels, err);
+    enum hr_status status = reserve_row(b, (size_t)s->width * (size_t)s->channels, err);
 
     for (int64_t i = 0; status == HR_OK && i < s->count; i++) {
         status = hr__resample_begin(&b->resampler, plan, to, stride, err);
@@ -161,9 +161,10 @@ enum hr_status hr__image_resize_check(int64_t width, int64_t height,
                                       enum hr_scale_algo algo, struct hr_error *err)
 {
     if (width < 1 || width > SIDE_LIMIT || height < 1 || height > SIDE_LIMIT)
-        return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "resize: width and height must be 1 … 65535, got %lld x %lld",
-                            (long long)width, (long long)height);
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "resize: width and height must be 1 … 65535, got %lld x %lld",
+            (long long)width, (long long)height);
     if ((unsigned)algo > HR_SCALE_LANCZOS)
         return hr_error_set(err, HR_ERR_ARG, "image", 0,
                             "resize: algo must be one of enum hr_scale_algo, got %d",

@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/banned.h"
 
@@ -36,26 +35,37 @@ static const struct signature signatures[] = {
     {257, 5, "ustar", HR_FORMAT_NONE, "a tar archive"},
 };
 
+/* start is in lower case. */
+static bool starts_with(const uint8_t *data, size_t size, const char *start)
+{
+    size_t i = 0;
+
+    while (i < size && start[i] != '\0' && tolower(data[i]) == start[i])
+        i++;
+    return start[i] == '\0';
+}
+
 /* Text formats, in any case, after white space. */
 static const char *markup(const uint8_t *data, size_t size)
 {
     static const struct {
         const char *start;
         const char *name;
-    } kinds[] = {{"<!doctype html", "HTML"}, {"<html", "HTML"},  {"<head", "HTML"},
-                 {"<svg", "SVG"},            {"<?xml", "XML"},   {"{\"", "JSON"},
+    } kinds[] = {{"<!doctype html", "HTML"},
+                 {"<html", "HTML"},
+                 {"<head", "HTML"},
+                 {"<svg", "SVG"},
+                 {"<?xml", "XML"},
+                 {"{\"", "JSON"},
                  {"version https://git-lfs", "a Git LFS pointer"}};
 
     while (size > 0 && isspace(*data)) {
         data++;
         size--;
     }
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        size_t n = strlen(kinds[i].start);
-
-        if (size >= n && strncasecmp((const char *)data, kinds[i].start, n) == 0)
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (starts_with(data, size, kinds[i].start))
             return kinds[i].name;
-    }
     return NULL;
 }
 
@@ -75,7 +85,8 @@ enum hr__format hr__sniff(const uint8_t *data, size_t size, const char **name)
     for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++) {
         const struct signature *s = &signatures[i];
 
-        if (size >= s->at + s->length && memcmp(data + s->at, s->bytes, s->length) == 0) {
+        if (size >= s->at + s->length &&
+            memcmp(data + s->at, s->bytes, s->length) == 0) {
             *name = s->name;
             return s->format;
         }

@@ -223,8 +223,9 @@ static bool same_key(const struct hr__taps_key *a, const struct hr__taps_key *b)
            a->count == b->count && a->algo == b->algo;
 }
 
-enum hr_status hr__taps_get(struct hr__taps_cache *cache, const struct hr__taps_key *key,
-                            const struct hr__taps **out, struct hr_error *err)
+enum hr_status hr__taps_get(struct hr__taps_cache *cache,
+                            const struct hr__taps_key *key, const struct hr__taps **out,
+                            struct hr_error *err)
 {
     struct hr__taps *oldest = &cache->entry[0];
     enum hr_status status;

@@ -94,15 +94,16 @@ static enum hr_status fill(int fd, const char *path, struct hr_buffer *buffer,
     if (HR_SYS(file_stat)(fd, &st) != 0)
         return io_error(err, "stat", path, errno);
     if (got != size || (uint64_t)st.st_size != size)
-        return hr_error_set(err, HR_ERR_FORMAT, "file", 0,
-                            "file: '%s' changed from %zu to %lld bytes while it was read",
-                            path, size, (long long)st.st_size);
+        return hr_error_set(
+            err, HR_ERR_FORMAT, "file", 0,
+            "file: '%s' changed from %zu to %lld bytes while it was read", path, size,
+            (long long)st.st_size);
     memset(data + size, 0, HR_BUFFER_TAIL);
     return HR_OK;
 }
 
-enum hr_status hr_file_read(const char *path, uint64_t bytes_max, struct hr_buffer **out,
-                            struct hr_error *err)
+enum hr_status hr_file_read(const char *path, uint64_t bytes_max,
+                            struct hr_buffer **out, struct hr_error *err)
 {
     struct hr_buffer *buffer = NULL;
     size_t size = 0;
@@ -135,8 +136,9 @@ struct read_state {
     uint64_t bytes_max;
 };
 
-static enum hr_status read_run(void *state, struct hr_ctx *ctx, const struct hr_value *in,
-                               struct hr_value *out, struct hr_error *err)
+static enum hr_status read_run(void *state, struct hr_ctx *ctx,
+                               const struct hr_value *in, struct hr_value *out,
+                               struct hr_error *err)
 {
     const struct read_state *s = state;
     struct hr_buffer *buffer;

@@ -69,8 +69,9 @@ static void load_batch_takes_a_list_and_names_its_items(void)
     HR_CHECK_EQ_INT(hr_batch_peek_failures(&out, &n)->error.item, 101);
     hr_value_release(&out);
     HR_CHECK_EQ_INT(run(&op, text_of("a.jpg"), &out, &err), HR_ERR_TYPE);
-    HR_CHECK(strstr(err.text, "load_image_batch: expected a list of paths or bytes, got ") ==
-             err.text);
+    HR_CHECK(
+        strstr(err.text, "load_image_batch: expected a list of paths or bytes, got ") ==
+        err.text);
     hr_op_free(&op);
     HR_REQUIRE(hr_image_load_batch_op(&options, 1, &op, NULL) == HR_OK);
     HR_CHECK_EQ_INT(run(&op, list_of(paths, 2), &out, &err), HR_ERR_FORMAT);

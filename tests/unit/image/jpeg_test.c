@@ -43,8 +43,8 @@ static void grey_is_repeated(void)
  * = 200 - 99.6 = 100; all ink: 0. */
 static void cmyk_is_inverted(void)
 {
-    check_flat((const uint8_t[]){255, 128, 0, 200}, 4, (struct jpeg_how){.colour = CMYK},
-               0xc86400);
+    check_flat((const uint8_t[]){255, 128, 0, 200}, 4,
+               (struct jpeg_how){.colour = CMYK}, 0xc86400);
 }
 
 /* Greys of C, M, Y stay what they are in YCbCr. */
@@ -52,8 +52,8 @@ static void ycck_is_cmyk_in_the_end(void)
 {
     check_flat((const uint8_t[]){128, 128, 128, 255}, 4,
                (struct jpeg_how){.colour = YCCK}, 0x808080);
-    check_flat((const uint8_t[]){128, 128, 128, 0}, 4, (struct jpeg_how){.colour = YCCK},
-               0x000000);
+    check_flat((const uint8_t[]){128, 128, 128, 0}, 4,
+               (struct jpeg_how){.colour = YCCK}, 0x000000);
 }
 
 static void near(uint32_t got, uint32_t want)
@@ -101,7 +101,11 @@ static void every_coding_gives_the_same_pixels(void)
         {.colour = RGB, .h = 2, .v = 2, .quality = 90},
         {.colour = RGB, .h = 2, .v = 2, .quality = 90, .progressive = true},
         {.colour = RGB, .h = 2, .v = 2, .quality = 90, .arithmetic = true},
-        {.colour = RGB, .h = 2, .v = 2, .quality = 90, .arithmetic = true,
+        {.colour = RGB,
+         .h = 2,
+         .v = 2,
+         .quality = 90,
+         .arithmetic = true,
          .progressive = true},
         {.colour = RGB, .h = 2, .v = 2, .quality = 90, .restart_rows = 1},
     };
@@ -185,7 +189,8 @@ static void damaged_data_is_an_error(void)
     blob.data[at - 200] = 0xff;
     blob.data[at - 199] = 0xd1;
     HR_CHECK_EQ_INT(load_blob(&blob, NULL, &array, &err), HR_ERR_FORMAT);
-    HR_CHECK(strstr(err.text, "image: JPEG is damaged after 8 of 64 rows: ") == err.text);
+    HR_CHECK(strstr(err.text, "image: JPEG is damaged after 8 of 64 rows: ") ==
+             err.text);
     blob_free(&blob);
 }
 
@@ -249,8 +254,9 @@ static void sizes_beyond_the_limits_are_refused(void)
     memcpy(blob.data + marker_at(&blob, 0xc0, 0) + 5, "\xea\x60\xea\x60", 4);
     hr_pool_stats(&before);
     HR_CHECK_EQ_INT(load_blob(&blob, NULL, &array, &err), HR_ERR_LIMIT);
-    HR_CHECK_STR(err.text, "image: JPEG of 60000 x 60000 pixels, the limit is 178956970 "
-                           "pixels ('<bytes>')");
+    HR_CHECK_STR(err.text,
+                 "image: JPEG of 60000 x 60000 pixels, the limit is 178956970 "
+                 "pixels ('<bytes>')");
     hr_pool_stats(&after);
     HR_CHECK(after.mapped_total - before.mapped_total <= 1); /* the source's own */
     blob_free(&blob);
@@ -272,9 +278,9 @@ static void twelve_bits_are_unsupported(void)
 /* The decoder is kept by its thread: an error must leave nothing behind. */
 static void an_error_does_not_touch_the_next_picture(void)
 {
-    static const char *const order[] = {DATA("truncated.jpg"), DATA("ok.jpg"),
+    static const char *const order[] = {DATA("truncated.jpg"),   DATA("ok.jpg"),
                                         DATA("progressive.jpg"), DATA("truncated.jpg"),
-                                        DATA("gray.jpg"), DATA("ok.jpg")};
+                                        DATA("gray.jpg"),        DATA("ok.jpg")};
     struct hr_array *fresh;
     struct hr_array *array;
     struct hr_image_options options;

@@ -63,8 +63,8 @@ static void failed_slots_are_zero_and_listed(void)
     HR_CHECK_EQ_INT(failure[0].slot, 1);
     HR_CHECK_EQ_INT(failure[0].error.status, HR_ERR_FORMAT);
     HR_CHECK_EQ_INT(failure[0].error.item, 71);
-    HR_CHECK(strstr(failure[0].error.text,
-                    "image: empty input (slot 1, item 71, '") == failure[0].error.text);
+    HR_CHECK(strstr(failure[0].error.text, "image: empty input (slot 1, item 71, '") ==
+             failure[0].error.text);
     HR_CHECK_EQ_INT(failure[1].slot, 3);
     HR_CHECK(strstr(failure[1].error.text, "of 480 rows (slot 3, item 73, '") != NULL);
     HR_CHECK(strstr(failure[1].name, "truncated.jpg") != NULL);
@@ -237,8 +237,8 @@ static enum hr_status batch_once(void *cookie)
         status = hr_text_new(path, strlen(path), &srcs[i]);
     }
     if (status == HR_OK)
-        status = hr_image_load_batch(ctx, srcs, 2, NULL, &options, *(int *)cookie, &batch,
-                                     NULL);
+        status = hr_image_load_batch(ctx, srcs, 2, NULL, &options, *(int *)cookie,
+                                     &batch, NULL);
     hr_value_release(&batch);
     release(srcs, 2);
     hr_ctx_free(&ctx);
@@ -250,9 +250,11 @@ static void every_failing_call_is_reported_and_nothing_is_left(void)
     int strict = 1;
     int failures = 0;
 
-    HR_CHECK(fault_loop(FAULT_MEMORY | FAULT_FILE, batch_once, &strict, &failures) > 10);
+    HR_CHECK(fault_loop(FAULT_MEMORY | FAULT_FILE, batch_once, &strict, &failures) >
+             10);
     strict = 0; /* a slot's failure is then the slot's own */
-    HR_CHECK(fault_loop(FAULT_MEMORY | FAULT_FILE, batch_once, &strict, &failures) > 10);
+    HR_CHECK(fault_loop(FAULT_MEMORY | FAULT_FILE, batch_once, &strict, &failures) >
+             10);
     HR_CHECK_EQ_INT(failures, 0);
 }
 

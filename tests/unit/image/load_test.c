@@ -50,7 +50,8 @@ static void what_is_no_picture_says_what_it_is(void)
         enum hr_status status;
         const char *text;
     } cases[] = {
-        {DATA("zero.jpg"), HR_ERR_FORMAT, "image: empty input ('" DATA("zero.jpg") "')"},
+        {DATA("zero.jpg"), HR_ERR_FORMAT,
+         "image: empty input ('" DATA("zero.jpg") "')"},
         {DATA("html.jpg"), HR_ERR_FORMAT,
          "image: not an image (looks like HTML) ('" DATA("html.jpg") "')"},
         {HR_TEST_DATA, HR_ERR_FORMAT,
@@ -78,9 +79,9 @@ static void a_name_replaces_the_sources_own(void)
     struct hr_array *array;
     struct hr_error err = {0};
 
-    HR_CHECK_EQ_INT(load_as(text_of(DATA("zero.jpg")), "shard-3/7.jpg", &options, &array,
-                            &err),
-                    HR_ERR_FORMAT);
+    HR_CHECK_EQ_INT(
+        load_as(text_of(DATA("zero.jpg")), "shard-3/7.jpg", &options, &array, &err),
+        HR_ERR_FORMAT);
     HR_CHECK_STR(err.text, "image: empty input ('shard-3/7.jpg')");
 }
 
@@ -116,10 +117,10 @@ static void bytes_and_uint8_arrays_are_sources(void)
     shape[0] = (int64_t)hr_buffer_size(file);
     HR_REQUIRE(hr_array_new(&same, 0, HR_U8, 1, shape, &view, NULL) == HR_OK);
     HR_CHECK_EQ_INT(load_path(DATA("ok.jpg"), NULL, &from_path, NULL), HR_OK);
-    HR_CHECK_EQ_INT(load_as(hr_value_of_bytes(&file), NULL, &options, &from_bytes, NULL),
-                    HR_OK);
-    HR_CHECK_EQ_INT(load_as(hr_value_of_array(&view), NULL, &options, &from_array, NULL),
-                    HR_OK);
+    HR_CHECK_EQ_INT(
+        load_as(hr_value_of_bytes(&file), NULL, &options, &from_bytes, NULL), HR_OK);
+    HR_CHECK_EQ_INT(
+        load_as(hr_value_of_array(&view), NULL, &options, &from_array, NULL), HR_OK);
     HR_CHECK_EQ_INT(hr_array_ndim(from_path), 3);
     HR_CHECK_EQ_INT(hr_array_shape(from_path)[0], 480);
     HR_CHECK_EQ_INT(hr_array_shape(from_path)[1], 640);
@@ -151,7 +152,8 @@ static void other_values_are_refused_by_name(void)
     HR_REQUIRE(hr_record_new(keys, &record) == HR_OK);
     hr_keys_unref(&keys);
     HR_CHECK_EQ_INT(load_as(record, NULL, &options, &array, &err), HR_ERR_TYPE);
-    HR_CHECK(strstr(err.text, "got record; use pipe(..., key=...) for records") != NULL);
+    HR_CHECK(strstr(err.text, "got record; use pipe(..., key=...) for records") !=
+             NULL);
 }
 
 static void a_path_with_a_nul_is_refused(void)

@@ -139,8 +139,8 @@ static void palette_of(png_structp png, png_infop info, struct png_how how)
         png_set_tRNS(png, info, how.trns, how.trns_count, NULL);
 }
 
-struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width, unsigned height,
-                   struct png_how how)
+struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width,
+                   unsigned height, struct png_how how)
 {
     struct blob blob = {NULL, 0};
     png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
@@ -202,8 +202,9 @@ static enum hr_status load(struct hr_value src, const struct hr_image_options *o
     return status;
 }
 
-enum hr_status load_blob(const struct blob *blob, const struct hr_image_options *options,
-                         struct hr_array **out, struct hr_error *err)
+enum hr_status load_blob(const struct blob *blob,
+                         const struct hr_image_options *options, struct hr_array **out,
+                         struct hr_error *err)
 {
     return load(bytes_of(blob), options, out, err);
 }

@@ -45,8 +45,8 @@ struct png_how {
     const uint8_t *trns;
     int trns_count;
 };
-struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width, unsigned height,
-                   struct png_how how);
+struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width,
+                   unsigned height, struct png_how how);
 
 /* The offset of the n-th (from 0) marker 0xff `code`; the size when there is none. */
 size_t marker_at(const struct blob *blob, uint8_t code, int n);
@@ -58,8 +58,9 @@ struct hr_value text_of(const char *text);
 #define DATA(name) HR_TEST_DATA "/" name
 
 /* Load with a context of its own; NULL for default options. */
-enum hr_status load_blob(const struct blob *blob, const struct hr_image_options *options,
-                         struct hr_array **out, struct hr_error *err);
+enum hr_status load_blob(const struct blob *blob,
+                         const struct hr_image_options *options, struct hr_array **out,
+                         struct hr_error *err);
 enum hr_status load_path(const char *path, const struct hr_image_options *options,
                          struct hr_array **out, struct hr_error *err);
 

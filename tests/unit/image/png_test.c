@@ -21,7 +21,8 @@ static unsigned sample(const uint8_t *row, int depth, size_t s)
 {
     if (depth == 16)
         return (unsigned)row[2 * s] << 8 | row[2 * s + 1];
-    return row[s * (size_t)depth / 8] >> (8 - (size_t)depth - s * (size_t)depth % 8) &
+    return (unsigned)row[s * (size_t)depth / 8] >>
+               (8 - (size_t)depth - s * (size_t)depth % 8) &
            ((1u << depth) - 1);
 }
 
@@ -33,9 +34,8 @@ static uint32_t expected(const uint8_t *row, struct png_how how, size_t x)
     uint32_t rgb = 0;
 
     for (int c = 0; c < 3; c++) {
-        size_t at = x * (size_t)n + (how.type == RGB_TYPE || how.type == RGB_ALPHA
-                                         ? (size_t)c
-                                         : 0);
+        size_t at = x * (size_t)n +
+                    (how.type == RGB_TYPE || how.type == RGB_ALPHA ? (size_t)c : 0);
         unsigned v = sample(row, how.depth, at);
 
         if (how.type == PALETTE_TYPE)
@@ -136,9 +136,9 @@ static struct blob some_png(bool interlaced)
 
     for (size_t i = 0; i < sizeof(rows); i++)
         rows[i] = (uint8_t)next_random(&seed);
-    return png_of(rows, 64 * 3, 64, 64,
-                  (struct png_how){.depth = 8, .type = RGB_TYPE,
-                                   .interlaced = interlaced});
+    return png_of(
+        rows, 64 * 3, 64, 64,
+        (struct png_how){.depth = 8, .type = RGB_TYPE, .interlaced = interlaced});
 }
 
 static void check_error(const struct blob *blob, enum hr_status want, const char *text)
@@ -178,8 +178,9 @@ static void a_wrong_checksum_is_an_error(void)
     struct blob blob = some_png(false);
 
     blob.data[blob.size - 13] ^= 1; /* the last byte of IDAT's */
-    check_error(&blob, HR_ERR_FORMAT,
-                "image: PNG is damaged after 63 of 64 rows: IDAT: CRC error ('<bytes>')");
+    check_error(
+        &blob, HR_ERR_FORMAT,
+        "image: PNG is damaged after 63 of 64 rows: IDAT: CRC error ('<bytes>')");
     blob_free(&blob);
 }
 
@@ -193,11 +194,11 @@ static void sizes_beyond_the_limits_are_refused(void)
                 "image: PNG of 65535 x 65535 pixels, the limit is 178956970 pixels "
                 "('<bytes>')");
     memcpy(blob.data + 16, "\0\1\0\0\0\0\0\1", 8);
-    check_error(&blob, HR_ERR_LIMIT,
-                "image: PNG of 65536 x 1 pixels, sides are limited to 65535 ('<bytes>')");
+    check_error(
+        &blob, HR_ERR_LIMIT,
+        "image: PNG of 65536 x 1 pixels, sides are limited to 65535 ('<bytes>')");
     memcpy(blob.data + 16, "\0\0\0\0\0\0\0\1", 8);
-    check_error(&blob, HR_ERR_FORMAT,
-                "image: PNG says its size is 0 x 1 ('<bytes>')");
+    check_error(&blob, HR_ERR_FORMAT, "image: PNG says its size is 0 x 1 ('<bytes>')");
     blob_free(&blob);
 }
 
@@ -210,7 +211,8 @@ static void a_bomb_is_refused(void)
     struct blob blob;
 
     HR_REQUIRE(rows != NULL);
-    blob = png_of(rows, 18000, 6000, 4000, (struct png_how){.depth = 8, .type = RGB_TYPE});
+    blob =
+        png_of(rows, 18000, 6000, 4000, (struct png_how){.depth = 8, .type = RGB_TYPE});
     free(rows);
     HR_CHECK_EQ_INT(load_blob(&blob, NULL, &array, &err), HR_ERR_LIMIT);
     HR_CHECK(strstr(err.text, "expands to 72000000, the limit is 1000:1") != NULL);

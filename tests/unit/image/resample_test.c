@@ -43,7 +43,8 @@ static uint8_t *resample(const char *kernels, const struct hr__resample_plan *pl
 static struct hr__resample_plan whole(int64_t w, int64_t h, int64_t to_w, int64_t to_h,
                                       int channels, enum hr_scale_algo algo)
 {
-    return (struct hr__resample_plan){w, h, to_w, to_h, 0, 0, to_w, to_h, channels, algo};
+    return (struct hr__resample_plan){w, h,    to_w, to_h,     0,
+                                      0, to_w, to_h, channels, algo};
 }
 
 static void check_row(const uint8_t *in, int64_t n, int64_t to, enum hr_scale_algo algo,
@@ -165,10 +166,12 @@ static void check_set(const char *kernels)
             p.kept_height = 1 + next_random(&seed) % (p.scaled_height - p.cut_y);
         }
         for (size_t i = 0; i < bytes; i++)
-            in[i] = (uint8_t)(round % 3 ? next_random(&seed) : (next_random(&seed) & 1) * 255);
+            in[i] = (uint8_t)(round % 3 ? next_random(&seed)
+                                        : (next_random(&seed) & 1) * 255);
         a = resample("portable", &p, in, 1);
         b = resample(kernels, &p, in, 1 + (int)(next_random(&seed) % HR_PUSH_ROWS));
-        HR_CHECK(memcmp(a, b, (size_t)(p.kept_width * p.kept_height * p.channels)) == 0);
+        HR_CHECK(memcmp(a, b, (size_t)(p.kept_width * p.kept_height * p.channels)) ==
+                 0);
         free(a);
         free(b);
         free(in);

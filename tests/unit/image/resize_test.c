@@ -124,8 +124,9 @@ static void arguments_are_checked(void)
 
     check_refused(array_of(data, 2, (int64_t[]){2, 2}), 0, 5, HR_ERR_ARG,
                   "resize: width and height must be 1 … 65535, got 0 x 5");
-    check_refused(array_of(data, 1, (int64_t[]){4}), 1, 1, HR_ERR_ARG,
-                  "resize: expected (H, W), (H, W, C) or (N, H, W, C), got 1 dimensions");
+    check_refused(
+        array_of(data, 1, (int64_t[]){4}), 1, 1, HR_ERR_ARG,
+        "resize: expected (H, W), (H, W, C) or (N, H, W, C), got 1 dimensions");
     check_refused(array_of(data, 3, (int64_t[]){1, 1, 5}), 1, 1, HR_ERR_ARG,
                   "resize: expected 1 to 4 channels, got 5");
     check_refused(array_of(data, 2, (int64_t[]){0, 3}), 1, 1, HR_ERR_ARG,

@@ -3,7 +3,8 @@
 
 #include "hr_test.h"
 
-static void check(const char *data, size_t size, enum hr__format format, const char *name)
+static void check(const char *data, size_t size, enum hr__format format,
+                  const char *name)
 {
     const char *got;
 
