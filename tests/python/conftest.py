@@ -1,5 +1,7 @@
 """What the tests share."""
 
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -51,13 +53,14 @@ def script():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         try:
             if before is not None:
                 before(process)
             out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # its children too
             out, err = process.communicate()
             pytest.fail(f"still running after {seconds} s\n{out}\n{err}")
         assert process.returncode == code, (
