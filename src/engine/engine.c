@@ -25,9 +25,6 @@
 #include "base/sys.h"
 #include "base/banned.h"
 
-/* Waking a thread costs about this much; work that is done sooner is not worth it. */
-#define WAKE_COST_NS 20000
-
 void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker)
 {
     after->wake[after->wake_count++] = parker;
@@ -181,7 +178,7 @@ static bool back_soon_locked(const struct hr_pipeline *p, int its_stage)
     if (its_stage < 0)
         return false;
     int64_t own_ns = p->stages[its_stage].ema_ns;
-    return own_ns > 0 && own_ns < WAKE_COST_NS;
+    return own_ns > 0 && own_ns < HR_WAKE_COST_NS;
 }
 
 /* Is the backlog worth a wake-up? Yes when nobody else would come to it soon: no worker is
@@ -195,7 +192,7 @@ static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
         return true;
     int stage = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int64_t ema_ns = p->stages[stage].ema_ns;
-    return ema_ns == 0 || ema_ns * (int64_t)ready >= WAKE_COST_NS;
+    return ema_ns == 0 || ema_ns * (int64_t)ready >= HR_WAKE_COST_NS;
 }
 
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
@@ -223,7 +220,7 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
     hr__mutex_lock(&sink->lock);
     uint32_t items = sink->ended ? UINT32_MAX : sink->count;
     if (!sink->ended && back_soon_locked(p, its_stage) &&
-        now_ns - sink->waiting_since_ns < WAKE_COST_NS)
+        now_ns - sink->waiting_since_ns < HR_WAKE_COST_NS)
         items = 0;
     while (sink->waiters && items > 0 && !wake_full(after)) {
         struct hr_waiter *waiter = sink->waiters;

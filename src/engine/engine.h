@@ -21,6 +21,9 @@
 #include "headrace/pipeline.h"
 #include "sched/sched.h"
 
+/* Waking a thread costs about this much; work that is done sooner is not worth it. */
+#define HR_WAKE_COST_NS 20000
+
 enum {
     HR_LANE_NATIVE, /* ops: any worker */
     HR_LANE_LIGHT,  /* collate, spread: any worker, and the leader while attached */
@@ -237,9 +240,10 @@ void hr__worker_leave(struct hr_worker *w);
 void hr__worker_lock(struct hr_worker *w);
 void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns);
-/* Lock held on entry and on return; returns the time. */
-int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
-                                     int64_t now_ns, struct hr_after *after);
+/* Run the native task w->claims[0], and more on its slot. Lock held on entry and on
+ * return; returns the time. */
+int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
+                                     struct hr_after *after);
 /* The calling thread is w from now on. */
 void hr__worker_begin(struct hr_worker *w);
 void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,

@@ -125,15 +125,16 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns, struct hr_afte
     uint32_t lanes = hr__session_lanes_locked(p);
     uint32_t n = 0, most = 1;
     while (n < most) {
-        if (n > 0 && hr__sched_peek(p->sched, lanes) != (int)w->claims[0].stage)
-            break;
-        if (!hr__sched_claim(p->sched, lanes, now_ns, &w->claims[n]))
+        bool more = n == 0 ? hr__sched_claim(p->sched, lanes, now_ns, &w->claims[0])
+                           : hr__sched_ride(p->sched, w->claims[n - 1].task, now_ns,
+                                            &w->claims[n]);
+        if (!more)
             break;
         struct hr_stage *stage = &p->stages[w->claims[n].stage];
-        if (w->claims[n].stage == 1)
-            hr__source_taken_locked(p, &w->claims[n], now_ns);
         if (stage->body == HR_BODY_COLLATE || stage->body == HR_BODY_SPREAD)
             return 1;
+        if (w->claims[n].stage == 1)
+            hr__source_taken_locked(p, &w->claims[n], now_ns);
         if (!ready_call_locked(w, &w->claims[n], &w->calls[n], now_ns, after))
             continue;
         most = claim_size(stage);
@@ -406,7 +407,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     while ((n = claim_locked(w, now_ns, after)) > 0) {
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
-            now_ns = hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
+            now_ns = hr__worker_run_native_locked(w, now_ns, after);
             hr__engine_pump_locked(p, now_ns, after);
         } else if (!run_batch_locked(w, n, &now_ns, &slice_end_ns, after)) {
             break;

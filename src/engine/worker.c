@@ -270,22 +270,55 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
     return status;
 }
 
-static int64_t run_op_task(struct hr_worker *w, const struct hr_claim *claim,
-                           struct hr_after *after)
+/* Take more items of a stage with short tasks on the same slot: several for one turn of
+ * the lock, but not longer than a wake-up takes. */
+static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns)
 {
     struct hr_pipeline *p = w->pipeline;
-    struct hr_stage *stage = &p->stages[claim->stage];
-    struct hr_item *item = hr__item_of(claim->inputs[0]);
-    struct hr_error err = {0};
+    const struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    uint32_t n = 1;
+    if (stage->body != HR_BODY_OP || stage->ema_ns == 0)
+        return n;
+    int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
+    while (n < HR_SCHED_GRANT_MAX && n < most &&
+           hr__sched_ride(p->sched, w->claims[n - 1].task, now_ns, &w->claims[n]))
+        n++;
+    return n;
+}
+
+static enum hr_status run_one(struct hr_worker *w, uint32_t i)
+{
+    const struct hr_claim *claim = &w->claims[i];
+    w->calls[i].error.status = HR_OK;
+    return run_op(w, &w->pipeline->stages[claim->stage], hr__item_of(claim->inputs[0]),
+                  &w->calls[i].error);
+}
+
+static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status status,
+                             int64_t end_ns, struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    const struct hr_claim *claim = &w->claims[i];
+    struct hr_error *err = &w->calls[i].error;
     struct hr_value none = HR_VALUE_EMPTY;
-    enum hr_status status = run_op(w, stage, item, &err);
+    if (status == HR_CANCELLED && !p->cancelled) /* told to end because it was late */
+        status = hr_error_set(err, HR_ERR_DEADLINE, "pipeline", 0,
+                              "stage '%s' took longer than its deadline",
+                              p->stages[claim->stage].name);
+    hr__engine_finish_item_locked(p, claim, hr__item_of(claim->inputs[0]),
+                                  outcome_of(status), err, &none, end_ns, after);
+}
+
+/* w->claims[0 … n-1], one after another. */
+static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, struct hr_after *after)
+{
+    enum hr_status status[HR_SCHED_GRANT_MAX];
+    for (uint32_t i = 0; i < n; i++)
+        status[i] = run_one(w, i);
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
-    if (status == HR_CANCELLED && !p->cancelled) /* told to end because it was late */
-        status = hr_error_set(&err, HR_ERR_DEADLINE, "pipeline", 0,
-                              "stage '%s' took longer than its deadline", stage->name);
-    hr__engine_finish_item_locked(p, claim, item, outcome_of(status), &err, &none, end_ns,
-                                  after);
+    for (uint32_t i = 0; i < n; i++)
+        finish_op_locked(w, i, status[i], end_ns, after);
     return end_ns;
 }
 
@@ -417,11 +450,15 @@ static int64_t item_index_locked(const struct hr_pipeline *p, const struct hr_cl
     return item ? item->index : p->source_index;
 }
 
-int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
-                                     int64_t now_ns, struct hr_after *after)
+int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
+                                     struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
+    const struct hr_claim *claim = &w->claims[0];
     struct hr_stage *stage = &p->stages[claim->stage];
+    uint32_t count = ride_locked(w, now_ns);
+    for (uint32_t i = 0; claim->stage == 1 && i < count; i++)
+        hr__source_taken_locked(p, &w->claims[i], now_ns);
     int64_t index = item_index_locked(p, claim);
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
@@ -434,7 +471,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
     int64_t end_ns = now_ns;
     switch (stage->body) {
     case HR_BODY_OP:
-        end_ns = run_op_task(w, claim, after);
+        end_ns = run_op_tasks(w, count, after);
         break;
     case HR_BODY_COLLATE:
         end_ns = run_collate_task(w, claim, after);
@@ -447,7 +484,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
         break;
     }
     if (stage->body != HR_BODY_SOURCE)
-        hr__stage_account_locked(stage, end_ns - now_ns, 1);
+        hr__stage_account_locked(stage, end_ns - now_ns, count);
     hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
@@ -518,9 +555,7 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
     }
     if (native >= 0 && hr__sched_claim(p->sched, HR_LANES_NATIVE, now_ns, &w->claims[0])) {
         w->park_limit_ns = PARK_MIN_NS;
-        if (native == 1)
-            hr__source_taken_locked(p, &w->claims[0], now_ns);
-        return hr__worker_run_native_locked(w, &w->claims[0], now_ns, after);
+        return hr__worker_run_native_locked(w, now_ns, after);
     }
     hr__engine_wake_helper_locked(p, after);
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);

@@ -383,7 +383,7 @@ static bool do_ride(struct drive *d, uint32_t lead)
 {
     struct hr_claim claim;
 
-    while (rng_below(d->rng, 4) == 0 && d->active_count < 256 &&
+    while (rng_below(d->rng, 2) == 0 && d->active_count < 256 &&
            hr__sched_ride(d->sched, lead, d->now, &claim)) {
         struct sim_task *task = &d->tasks[claim.task];
 
