@@ -50,6 +50,12 @@ tsan: setup ## the C tests under ThreadSanitizer
 	@tools/build tsan
 	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs
 
+.PHONY: sim
+sim: SEEDS ?= 20000
+sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
+	@tools/build release
+	@build/release/tests/sim/sim --seeds $(SEEDS)
+
 .PHONY: bench
 bench: setup ## headrace and its peers side by side; takes some ten minutes
 	@bench/run

@@ -37,7 +37,7 @@ SYSTEM = SCHED_SYSTEM | {
     *("cpuid.h", "ctype.h", "dirent.h", "dlfcn.h", "errno.h", "fcntl.h", "fenv.h"),
     *("float.h", "immintrin.h", "linux/futex.h", "math.h", "poll.h", "pthread.h"),
     *("sched.h", "setjmp.h", "signal.h", "smmintrin.h", "stdalign.h", "stdarg.h"),
-    *("stdatomic.h", "stdio.h", "stdlib.h", "time.h", "unistd.h"),
+    *("stdatomic.h", "stdio.h", "stdlib.h", "strings.h", "time.h", "unistd.h"),
 }
 SYSTEM_FOLDERS = ("sanitizer/", "sys/")
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Run clang-tidy over the files of one or more build folders, on all cores.
 
-    tools/run_clang_tidy.py build/release build/cp311
+    tools/run_clang_tidy.py build/cp311 build/release
+
+A file that several folders compile is checked as the first of them does.
 
 A file found clean is not looked at again until it, any header or .clang-tidy changes;
 .cache/clang-tidy remembers.

@@ -26,6 +26,11 @@ _Noreturn static void fail(const char *what, const struct hr_mutex *mutex, int o
     abort();
 }
 
+int hr__mutex_held_count(void)
+{
+    return held_count;
+}
+
 static bool held_by_me(const struct hr_mutex *mutex)
 {
     return atomic_load(&mutex->held) &&

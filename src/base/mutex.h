@@ -53,6 +53,10 @@ void hr__mutex_lock(struct hr_mutex *mutex) HR_ACQUIRE(mutex);
 /* Exempt from the rank order, since it never waits; recorded all the same. */
 bool hr__mutex_try_lock(struct hr_mutex *mutex) HR_TRY_ACQUIRE(true, mutex);
 void hr__mutex_unlock(struct hr_mutex *mutex) HR_RELEASE(mutex);
+#ifdef HR_DEBUG
+/* How many mutexes the calling thread holds. */
+int hr__mutex_held_count(void);
+#endif
 /* Debug builds abort when it is not so; other builds do nothing. */
 void hr__mutex_assert_held(const struct hr_mutex *mutex) HR_ASSERT_HELD(mutex);
 

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/tree.h"
 #include "base/banned.h"
 
 enum { NEST_MAX = 32 };
@@ -279,4 +280,42 @@ struct hr_value *hr_record_peek(const struct hr_value *record)
 {
     struct node *node = record->cls == &hr_record_class ? record->ptr : NULL;
     return node ? node->value : NULL;
+}
+
+/* ---- changing in place ---- */
+
+static enum hr_status node_copy(const struct hr_value *value, struct hr_value *out)
+{
+    struct node *from = value->ptr;
+    for (size_t i = 0; i < from->n; i++)
+        if (from->value[i].cls && !from->value[i].cls->share)
+            return HR_ERR_TYPE;
+    enum hr_status status = value->cls == &hr_list_class
+                                ? hr_list_new(from->n, out)
+                                : hr_record_new(from->keys, out);
+    if (status != HR_OK)
+        return status;
+    struct node *to = out->ptr;
+    for (size_t i = 0; i < from->n; i++)
+        if (from->value[i].cls)
+            to->value[i] = from->value[i].cls->share(&from->value[i]);
+    if (value->cls == &hr_list_class)
+        memcpy(node_index(to), node_index(from), from->n * sizeof(int64_t));
+    return HR_OK;
+}
+
+enum hr_status hr__tree_own(struct hr_value *value)
+{
+    struct node *node = value->ptr;
+    assert(is_node(value));
+    /* acquire: pairs with node_drop in those that were holders, and have read it. */
+    if (atomic_load_explicit(&node->refs, memory_order_acquire) == 1)
+        return HR_OK;
+    struct hr_value copy;
+    enum hr_status status = node_copy(value, &copy);
+    if (status != HR_OK)
+        return status;
+    hr_value_release(value);
+    *value = copy;
+    return HR_OK;
 }

@@ -2,8 +2,16 @@
  * any lock. */
 #include <string.h>
 
+#include "base/tree.h"
 #include "engine/engine.h"
 #include "base/banned.h"
+
+void hr__error_complete(struct hr_error *err, enum hr_status status, const char *name)
+{
+    if (err->status == HR_OK)
+        (void)hr_error_set(err, status, "pipeline", 0, "'%s' failed with status '%s'",
+                           name, hr_status_name(status));
+}
 
 static struct hr_value *field_by_name(const char *name, struct hr_value *record,
                                       struct hr_error *err)
@@ -21,6 +29,20 @@ static struct hr_value *field_by_name(const char *name, struct hr_value *record,
     return NULL;
 }
 
+enum hr_status hr__own_fields(struct hr_value *value, struct hr_error *err)
+{
+    enum hr_status status = hr__tree_own(value);
+    if (status == HR_ERR_NOMEM)
+        return hr_error_set(err, status, "pipeline", 0, "no memory for a copy of a %s",
+                            hr_value_kind(value));
+    if (status != HR_OK)
+        return hr_error_set(err, status, "pipeline", 0,
+                            "a %s that is held elsewhere, too, cannot be changed: not all "
+                            "of its fields can be shared",
+                            hr_value_kind(value));
+    return HR_OK;
+}
+
 struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
                                struct hr_error *err)
 {
@@ -32,10 +54,12 @@ struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
                            hr_value_kind(value));
         return NULL;
     }
+    if (hr__own_fields(value, err) != HR_OK)
+        return NULL;
     if (key->name)
         return field_by_name(key->name, value, err);
     size_t n = hr_keys_size(hr_record_peek_keys(value));
-    size_t i = key->index < 0 ? n - (size_t)-key->index : (size_t)key->index;
+    size_t i = key->index < 0 ? n - (size_t)-(int64_t)key->index : (size_t)key->index;
     if (i >= n) {
         (void)hr_error_set(err, HR_ERR_TYPE, "pipeline", 0,
                            "the record has %zu fields, key=%d is none of them", n,
@@ -90,12 +114,13 @@ static bool same_shape(const struct hr_keys *a, const struct hr_keys *b)
     return true;
 }
 
+/* Records of one shape, each with no other holder: fields will be moved out. */
 static enum hr_status check_records(struct hr_item **items, uint32_t count,
                                     struct hr_error *err)
 {
     struct hr_keys *keys = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        const struct hr_value *value = &items[i]->value;
+        struct hr_value *value = &items[i]->value;
         if (value->cls != &hr_record_class)
             return hr_error_set(err, HR_ERR_TYPE, "pipeline", 0,
                                 "aggregate(columns=True) needs records (tuples or "
@@ -108,6 +133,9 @@ static enum hr_status check_records(struct hr_item **items, uint32_t count,
                                 "aggregate(columns=True) needs records of one shape, "
                                 "items %lld and %lld differ in their fields",
                                 (long long)items[0]->index, (long long)items[i]->index);
+        enum hr_status status = hr__own_fields(&items[i]->value, err);
+        if (status != HR_OK)
+            return status;
     }
     return HR_OK;
 }

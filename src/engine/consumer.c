@@ -13,6 +13,8 @@
 #include "base/banned.h"
 
 enum { LOW_WATER = 1 };
+#define LOOK_MIN_NS 5000000
+#define LOOK_MAX_NS 50000000
 
 /* The run's failure is told once, after the last item. Sink's lock held. */
 static enum hr_status end_status_locked(struct hr_pipeline *p, struct hr_error *err)
@@ -98,12 +100,16 @@ static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
 }
 
 /* Register, unless there is something already. Engine's lock held, so that nothing can
- * come between the look and the registration unseen. */
+ * come between the look and the registration unseen. That includes what another consumer
+ * left since the pump for whoever holds the lock, which is us: its credit, its refill. */
 static bool list_waiter_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
 {
     struct hr_sink *sink = &p->sink;
     hr__mutex_lock(&sink->lock);
-    bool must_wait = sink->count == 0 && !sink->ended;
+    bool must_wait = sink->count == 0 && !sink->ended &&
+                     /* pairs with pop_locked and hr__pipeline_refill */
+                     atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
+                     atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
     if (must_wait) {
         waiter->listed = true;
         waiter->next = sink->waiters;
@@ -130,6 +136,46 @@ static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter, int64_t 
             continue;
 }
 
+static bool sink_has_something(struct hr_sink *sink)
+{
+    hr__mutex_lock(&sink->lock);
+    bool something = sink->count > 0 || sink->ended;
+    hr__mutex_unlock(&sink->lock);
+    return something;
+}
+
+/* Park; and look, now and then: a worker in a fast stream leaves out our wake-up because
+ * it will be back soon, but its next task may be the one that takes long. As hr__park, or
+ * EAGAIN: there is something. */
+static int park_for_item(struct hr_sink *sink, struct hr_parker *parker, int64_t until_ns)
+{
+    int64_t limit_ns = LOOK_MIN_NS;
+    for (;;) {
+        int64_t look_ns = HR_SYS(now_ns)() + limit_ns;
+        if (look_ns >= until_ns)
+            return hr__park(parker, until_ns);
+        int result = hr__park(parker, look_ns);
+        if (result != ETIMEDOUT)
+            return result;
+        if (sink_has_something(sink))
+            return EAGAIN;
+        limit_ns = limit_ns < LOOK_MAX_NS / 2 ? limit_ns * 2 : LOOK_MAX_NS;
+    }
+}
+
+static enum hr_status wait_status(int result)
+{
+    switch (result) {
+    case 0:
+    case EAGAIN:
+        return HR_OK;
+    case EINTR:
+        return HR_AGAIN;
+    default:
+        return HR_TIMEOUT;
+    }
+}
+
 enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
 {
     struct hr_waiter waiter;
@@ -147,9 +193,9 @@ enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
     hr__engine_unlock(p, &after);
     if (!must_wait)
         return HR_OK;
-    int result = hr__park(&waiter.parker, until_ns);
+    int result = park_for_item(&p->sink, &waiter.parker, until_ns);
     leave_list(p, &waiter, HR_SYS(now_ns)() - begin_ns, result == 0);
-    return result == 0 ? HR_OK : result == EINTR ? HR_AGAIN : HR_TIMEOUT;
+    return wait_status(result);
 }
 
 void hr__pipeline_want(struct hr_pipeline *p, bool wanted)

@@ -35,7 +35,7 @@ void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker)
 
 static bool wake_full(const struct hr_after *after)
 {
-    return after->wake_count == sizeof(after->wake) / sizeof(after->wake[0]);
+    return after->wake_count == HR_WAKE_MAX;
 }
 
 void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after)
@@ -71,6 +71,7 @@ static void take_back_spent_locked(struct hr_pipeline *p, struct hr_item *spent)
 {
     while (spent) {
         struct hr_item *next = spent->next;
+        hr__source_uncount_locked(p, spent);
         hr__items_put(&p->items, spent);
         spent = next;
     }
@@ -96,6 +97,7 @@ static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
         return;
     credit = atomic_exchange_explicit(&sink->credit, 0, memory_order_acquire);
     hr__sched_credit(p->sched, credit, now_ns);
+    hr__source_delivered_locked(p, now_ns);
 }
 
 static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns)
@@ -164,10 +166,10 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_aft
     if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
         hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
     take_credit_locked(p, now_ns);
+    collect_released_locked(p, after); /* makes room for rests, and so may be the end */
     if (!p->ended && hr__sched_ended(p->sched))
         end_locked(p, now_ns);
     fill_sink_locked(p, now_ns);
-    collect_released_locked(p, after);
 }
 
 /* ---- who has to be woken ---- */

@@ -88,6 +88,7 @@ struct hr_fork {
     _Atomic size_t next;     /* slot to run; relaxed: slots are independent, the end is
                                 ordered by the lock */
     uint32_t stage;
+    int64_t item;
     /* under lock */
     uint32_t helpers;
     struct hr_worker *owner;
@@ -98,7 +99,6 @@ struct hr_worker {
     /* const after creation */
     struct hr_pipeline *pipeline;
     uint32_t number;
-    bool is_source_helper;
     pthread_t thread;
     struct hr_parker parker;
     /* owned by the thread */
@@ -121,8 +121,10 @@ struct hr_worker {
 };
 
 /* What has to be done once the lock is dropped. */
+enum { HR_WAKE_MAX = 16 };
+
 struct hr_after {
-    struct hr_parker *wake[16];
+    struct hr_parker *wake[HR_WAKE_MAX];
     uint32_t wake_count;
     struct hr_item *released;
 };
@@ -166,6 +168,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     size_t read_ahead_bytes;
+    size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;
 
@@ -237,6 +240,10 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
                                      int64_t now_ns, struct hr_after *after);
+/* The calling thread is w from now on. */
+void hr__worker_begin(struct hr_worker *w);
+void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
+                                   struct hr_after *after);
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
@@ -249,8 +256,11 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after);
 /* No lock: release what an unwanted task keeps. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
-/* Attach; *now_ns is the time after it. False: the runtime is ending. */
+/* Attach; *now_ns is the time after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
+/* It was refused: the run ends, and the consumer is told why. */
+void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
+                                struct hr_after *after);
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p);
@@ -266,11 +276,32 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns);
+/* An item is let go that may still count as read ahead. */
+void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item);
+/* Items came back from the consumer: where nothing is between source and sink, these are
+ * the ones ahead. */
+void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns);
+/* How many of the granted items to ask for: as many as still fit into the bytes ahead,
+ * by the size of the last ones. */
+uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant);
 void *hr__source_helper_main(void *worker);
+/* Is the calling thread, as a consumer, inside the source of p? */
+bool hr__source_is_refilling(const struct hr_pipeline *p);
+
+/* ---- call.c: what is left in a call after it was finished ---- */
+bool hr__call_has_rest(const struct hr_call *call);
+/* Release it; not under a lock. */
+void hr__call_clear(struct hr_call *call);
 
 /* ---- body.c: native bodies, run without the lock ---- */
+/* What an op or source says when it fails without saying why. */
+void hr__error_complete(struct hr_error *err, enum hr_status status, const char *name);
+/* The field that an op with this key works on, in place; the value itself without one.
+ * NULL, and *err: there is none, or no memory for a copy of a shared record. */
 struct hr_value *hr__key_field(const struct hr_key *key, struct hr_value *value,
                                struct hr_error *err);
+/* See hr__tree_own. */
+enum hr_status hr__own_fields(struct hr_value *value, struct hr_error *err);
 enum hr_status hr__collate(const struct hr_stage *stage, struct hr_item **items,
                            uint32_t count, struct hr_value *out, struct hr_error *err);
 

@@ -55,6 +55,7 @@ struct hr_item *hr__items_get(struct hr_items *items)
     items->unused = item->next;
     item->next = NULL;
     item->index = -1;
+    item->bytes = 0;
     items->live++;
     return item;
 }

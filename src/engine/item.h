@@ -9,6 +9,7 @@ struct hr_item {
     struct hr_value value;
     struct hr_value label; /* a text (a path, say), or empty */
     int64_t index;         /* position in the source, -1 unknown */
+    size_t bytes;          /* counted as read ahead; 0 once it is taken */
     struct hr_item *next;  /* in a free list or a list of released items */
 };
 

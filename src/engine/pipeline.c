@@ -107,6 +107,7 @@ static void free_all(struct hr_pipeline *p)
         while (hr__sched_take_released(p->sched, &handle, 1) > 0)
             hr__item_list_clear(hr__item_of(handle));
     }
+    hr__call_clear(&p->refill_call);
     for (uint32_t i = 0; i < p->stage_count; i++)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
@@ -253,6 +254,10 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
 
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_error *err)
 {
+    if (hr__pipeline_forked(p)) /* the lock may be held by a thread that is not there */
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the pipeline was started before fork() and cannot be used "
+                            "in the child process");
     hr__mutex_lock(&p->lock);
     bool usable = p->started || p->cancelled;
     hr__mutex_unlock(&p->lock);
@@ -326,14 +331,17 @@ static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
 
 static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p, struct hr_error *err)
 {
+    const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
-        struct hr_worker *w = &p->workers[i];
-        if (w->stage >= 0)
-            return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
-                                "stage '%s' is still working on item %lld after %.3g s",
-                                p->stages[w->stage].name, (long long)w->item,
-                                (double)(HR_SYS(now_ns)() - w->since_ns) / 1e9);
+        const struct hr_worker *w = &p->workers[i];
+        if (w->stage >= 0 && (!oldest || w->since_ns < oldest->since_ns))
+            oldest = w;
     }
+    if (oldest)
+        return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
+                            "stage '%s' is still working on item %lld after %.3g s",
+                            p->stages[oldest->stage].name, (long long)oldest->item,
+                            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
     return hr_error_set(err, HR_TIMEOUT, "pipeline", 0, "%u threads have not ended yet",
                         p->alive);
 }
@@ -345,15 +353,21 @@ static void join_threads(struct hr_pipeline *p)
             (void)pthread_join(p->workers[i].thread, NULL);
 }
 
+/* In an op or in the source of p: such a thread can't wait for the end of p. */
+static bool is_inside(const struct hr_pipeline *p)
+{
+    const struct hr_worker *self = hr__worker_self();
+    return (self && self->pipeline == p) || hr__source_is_refilling(p);
+}
+
 enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
                                 struct hr_error *err)
 {
     if (hr__pipeline_forked(p))
         return HR_OK;
     hr__pipeline_cancel(p);
-    struct hr_worker *self = hr__worker_self();
-    if (self && self->pipeline == p)
-        return HR_OK; /* a thread can't wait for itself */
+    if (is_inside(p))
+        return HR_OK;
     hr__mutex_lock(&p->lock);
     if (!await_threads_locked(p, deadline_ns)) {
         enum hr_status status = say_who_is_stuck_locked(p, err);
@@ -384,8 +398,7 @@ static void leave_threads_behind(struct hr_pipeline *p)
         if (p->workers[i].started)
             (void)pthread_detach(p->workers[i].thread);
     hr__loop_stop(&p->loop);
-    struct hr_worker *self = hr__worker_self();
-    if (alive > 0 && !(self && self->pipeline == p))
+    if (alive > 0 && !is_inside(p))
         hr__log(HR_LOG_WARNING, "%u threads were left behind, still busy", alive);
 }
 
@@ -395,9 +408,7 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
     *pipeline = NULL;
     if (!p || hr__pipeline_forked(p))
         return; /* in a forked child nothing of it can be trusted: left as it is */
-    struct hr_worker *self = hr__worker_self();
-    bool from_inside = self && self->pipeline == p;
-    if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || from_inside)
+    if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
     hr__pipeline_unref(p);
 }

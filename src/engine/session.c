@@ -90,7 +90,9 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
     if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
-        prepare_call(call, NULL, &state->iterator, claim->grant);
+        uint32_t grant = claim->stage == 0 ? hr__source_grant_locked(p, claim->grant)
+                                           : claim->grant;
+        prepare_call(call, NULL, &state->iterator, grant);
         return true;
     }
     *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
@@ -142,28 +144,57 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns, struct hr_afte
 
 /* ---- running ---- */
 
-/* Give each output of a keyed expand its record: the other fields are shared. */
-static bool wrap_in_records(struct hr_stage *stage, struct hr_item *item,
+/* A record of the item's fields, shared, with *value in the place of `field`. Takes
+ * *value on success. */
+static enum hr_status wrap_in_record(const struct hr_value *item,
+                                     const struct hr_value *field,
+                                     struct hr_value *value)
+{
+    struct hr_keys *keys = hr_record_peek_keys(item);
+    const struct hr_value *from = hr_record_peek(item);
+    struct hr_value record = HR_VALUE_EMPTY;
+    enum hr_status status = hr_record_new(keys, &record);
+    if (status != HR_OK)
+        return status;
+    struct hr_value *to = hr_record_peek(&record);
+    for (size_t i = 0; i < hr_keys_size(keys); i++) {
+        if (&from[i] == field || !from[i].cls)
+            continue;
+        if (!from[i].cls->share) {
+            hr_value_release(&record);
+            return HR_ERR_TYPE;
+        }
+        to[i] = from[i].cls->share(&from[i]);
+    }
+    to[field - from] = *value;
+    *value = record;
+    return HR_OK;
+}
+
+/* Give each output of a keyed expand its record. When one can't be made the task fails
+ * there. */
+static void wrap_in_records(struct hr_stage *stage, struct hr_value *item,
                             struct hr_call *call)
 {
-    struct hr_keys *keys = hr_record_peek_keys(&item->value);
-    size_t n = hr_keys_size(keys);
-    struct hr_value *from = hr_record_peek(&item->value);
-    struct hr_value *field = hr__key_field(&stage->key, &item->value, NULL);
-    for (uint32_t o = 0; o < call->out_count; o++) {
-        struct hr_value record = HR_VALUE_EMPTY;
-        if (hr_record_new(keys, &record) != HR_OK)
-            return false;
-        struct hr_value *to = hr_record_peek(&record);
-        for (size_t i = 0; i < n; i++) {
-            if (&from[i] == field)
-                to[i] = call->out[o];
-            else if (from[i].cls)
-                to[i] = from[i].cls->share(&from[i]);
-        }
-        call->out[o] = record;
-    }
-    return true;
+    const struct hr_value *field = hr__key_field(&stage->key, item, NULL);
+    enum hr_status status = HR_OK;
+    uint32_t n = 0;
+    while (n < call->out_count &&
+           (status = wrap_in_record(item, field, &call->out[n])) == HR_OK)
+        n++;
+    if (status == HR_OK)
+        return;
+    for (uint32_t o = n; o < call->out_count; o++)
+        hr_value_release(&call->out[o]);
+    call->out_count = n;
+    hr__foreign_close(stage, call);
+    call->outcome = HR_TASK_FAILED;
+    (void)hr_error_set(&call->error, status, "pipeline", 0,
+                       status == HR_ERR_NOMEM
+                           ? "stage '%s': no memory for a record"
+                           : "stage '%s': not all other fields can be shared by the "
+                             "items that one became",
+                       stage->name);
 }
 
 /* No lock: the run does not want this task any more. */
@@ -184,12 +215,8 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
     if (stage->body != HR_BODY_FOREIGN_EXPAND)
         return (uint32_t)made;
     struct hr_call *call = &w->calls[0];
-    if (stage->key.used && call->out_count > 0 &&
-        !wrap_in_records(stage, p->tasks[w->claims[0].task].item, call)) {
-        call->outcome = HR_TASK_FAILED;
-        (void)hr_error_set(&call->error, HR_ERR_NOMEM, stage->name, 0,
-                           "no memory for a record");
-    }
+    if (stage->key.used && call->out_count > 0)
+        wrap_in_records(stage, &p->tasks[w->claims[0].task].item->value, call);
     return (uint32_t)made;
 }
 
@@ -255,8 +282,7 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
     p->foreign_progress_ns = now_ns;
 }
 
-/* Without the lock: outputs of map calls go into their items, and exceptions for which
- * the ledger had no room are let go. */
+/* Without the lock: outputs of map calls go into their items. */
 static void settle_outputs(struct hr_worker *w, uint32_t made)
 {
     for (uint32_t i = 0; i < made; i++) {
@@ -266,25 +292,37 @@ static void settle_outputs(struct hr_worker *w, uint32_t made)
         if (call->outcome == HR_TASK_DONE) {
             hr_value_release(call->in);
             *call->in = call->out[0];
+            call->out[0] = HR_VALUE_EMPTY;
         }
     }
 }
 
-static void drop_spare_exceptions(struct hr_worker *w, uint32_t made)
+void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
+                                struct hr_after *after)
 {
-    for (uint32_t i = 0; i < made; i++)
-        if (w->calls[i].exception.cls)
-            hr_value_release(&w->calls[i].exception);
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_error err = {0};
+    struct hr_value none = HR_VALUE_EMPTY;
+    (void)hr_error_set(&err, HR_ERR_STATE, "pipeline", 0,
+                       w->foreign_thread
+                           ? "stage '%s' cannot run any more: its language is ending"
+                           : "stage '%s' cannot run: a thread could not be made known "
+                             "to its language",
+                       p->stages[stage].name);
+    p->runtime_dead = true;
+    hr__ledger_end(&p->ledger, p->stages[stage].name, NULL, &err, &none);
+    hr__engine_cancel_locked(p, now_ns, after);
 }
 
-/* The runtime is ending: nothing foreign can run any more, so neither can the pipeline. */
+/* The claimed calls cannot be made, nor can the pipeline go on. */
 static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
+    for (uint32_t i = 0; i < n; i++)
+        hr__foreign_close(&p->stages[w->claims[0].stage], &w->calls[i]);
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
-    p->runtime_dead = true;
-    hr__engine_cancel_locked(p, now_ns, after);
+    hr__session_refused_locked(w, w->claims[0].stage, now_ns, after);
     for (uint32_t i = 0; i < n; i++) {
         struct hr_item *item = p->tasks[w->claims[i].task].item;
         p->tasks[w->claims[i].task].item = NULL;
@@ -349,14 +387,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         finish_calls_locked(w, made, *now_ns - begin_ns, *now_ns, after);
         hr__engine_pump_locked(p, *now_ns, after);
         n -= made;
-        bool spare = false;
-        for (uint32_t i = 0; i < made; i++)
-            spare = spare || w->calls[i].exception.cls;
-        if (spare) {
-            hr__engine_unlock(p, after);
-            drop_spare_exceptions(w, made);
-            hr__worker_lock(w);
-        }
+        hr__worker_clear_calls_locked(w, made, after);
         for (uint32_t i = 0; i < n; i++) {
             w->claims[i] = w->claims[made + i];
             w->calls[i] = w->calls[made + i];

@@ -16,7 +16,6 @@
  * (20 ms steps): the worker that pulls for itself waits 4 to 15 ms per item, with these
  * rules nothing waits. The consumer alone would not do: it stands still while it waits
  * for a batch larger than the read-ahead. */
-#define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
 #include "base/sys.h"
@@ -78,11 +77,35 @@ void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim
 {
     if (p->read_ahead_bytes == 0)
         return;
-    for (uint32_t i = 0; i < claim->input_count; i++) {
-        size_t bytes = item_bytes(hr__item_of(claim->inputs[i]));
-        p->read_ahead_bytes -= bytes < p->read_ahead_bytes ? bytes : p->read_ahead_bytes;
-    }
+    for (uint32_t i = 0; i < claim->input_count; i++)
+        hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));
     set_gate_locked(p, now_ns);
+}
+
+void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
+{
+    p->read_ahead_bytes -= item->bytes;
+    item->bytes = 0;
+}
+
+void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns)
+{
+    if (p->stage_count == 2 && p->source_item_bytes > 0)
+        set_gate_locked(p, now_ns);
+}
+
+uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant)
+{
+    if (p->source_item_bytes == 0)
+        return grant;
+    size_t left = p->read_ahead_bytes < READ_AHEAD_BYTES
+                      ? READ_AHEAD_BYTES - p->read_ahead_bytes
+                      : 0;
+    size_t n = left / p->source_item_bytes + 1;
+    uint32_t filled = filled_locked(p);
+    if (filled < p->first_arity && n < p->first_arity - filled)
+        n = p->first_arity - filled;
+    return n < grant ? (uint32_t)n : grant;
 }
 
 /* ---- what came of advancing it ---- */
@@ -96,8 +119,15 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     hr__stage_account_locked(stage, took_ns, call->out_count);
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out, call->out_count,
                                         handles);
-    for (uint32_t i = 0; i < n; i++)
-        p->read_ahead_bytes += item_bytes(hr__item_of(handles[i]));
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct hr_item *item = hr__item_of(handles[i]);
+        item->bytes = item_bytes(item);
+        bytes += item->bytes;
+    }
+    p->read_ahead_bytes += bytes;
+    if (n > 0)
+        p->source_item_bytes = bytes / n;
     if (call->outcome == HR_TASK_FAILED) {
         struct hr_item at = {.index = p->source_index};
         hr__ledger_end(&p->ledger, stage->name, &at, &call->error, &call->exception);
@@ -108,41 +138,40 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
         hr__engine_cancel_locked(p, now_ns, after);
 }
 
+/* grant: see hr__source_grant_locked. */
 static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *claim,
-                                struct hr_call *call)
+                                uint32_t grant, struct hr_call *call)
 {
     *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
-                             .grant = claim->grant,
+                             .grant = grant,
                              .outcome = HR_TASK_FAILED};
 }
 
 /* ---- the helper ---- */
 
-/* One pull. Lock held on entry and on return. False: the runtime is ending. */
-static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *after)
+/* One pull. Lock held on entry and on return. */
+static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_claim *claim = &w->claims[0];
     struct hr_call *call = &w->calls[0];
     struct hr_stage *stage = &p->stages[0];
     if (!hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, claim))
-        return true;
+        return;
     int64_t asked_ns = *now_ns;
+    uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     hr__engine_unlock(p, after);
-    prepare_source_call(p, claim, call);
-    if (claim->closing) {
+    prepare_source_call(p, claim, grant, call);
+    bool entered = !claim->closing && hr__session_enter(w, now_ns);
+    if (!entered) {
         hr__foreign_close(stage, call);
         hr__mutex_lock(&p->lock);
+        if (!claim->closing)
+            hr__session_refused_locked(w, 0, *now_ns, after);
         hr__source_finish_locked(p, claim, call, 0, asked_ns, after);
-        return true;
-    }
-    if (!hr__session_enter(w, now_ns)) {
-        hr__mutex_lock(&p->lock);
-        p->runtime_dead = true;
-        hr__engine_cancel_locked(p, *now_ns, after);
-        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, *now_ns, after);
-        return false;
+        hr__worker_note_locked(w, -1, -1, asked_ns);
+        return;
     }
     int64_t begin_ns = *now_ns;
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
@@ -154,8 +183,8 @@ static bool pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     stage->attach_ns += (uint64_t)(begin_ns - asked_ns);
     stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
     hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
+    hr__worker_clear_calls_locked(w, 1, after);
     hr__worker_note_locked(w, -1, -1, *now_ns);
-    return true;
 }
 
 void *hr__source_helper_main(void *arg)
@@ -163,7 +192,7 @@ void *hr__source_helper_main(void *arg)
     struct hr_worker *w = arg;
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
-    pthread_setname_np(pthread_self(), "hr-source");
+    hr__worker_begin(w);
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
@@ -172,8 +201,10 @@ void *hr__source_helper_main(void *arg)
         if (p->ended)
             break;
         hr__engine_wake_workers_locked(p, -1, now_ns, &after);
-        if (hr__source_helper_due_locked(p) && pull_locked(w, &now_ns, &after))
+        if (hr__source_helper_due_locked(p)) {
+            pull_locked(w, &now_ns, &after);
             continue;
+        }
         hr__engine_unlock(p, &after);
         hr__park(&w->parker, HR_FOREVER);
         hr__mutex_lock(&p->lock);
@@ -204,15 +235,53 @@ static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
            hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
 }
 
+/* Pipelines whose source the calling thread advances as their consumer, the innermost
+ * first: a source may take from another pipeline. */
+struct refill {
+    const struct hr_pipeline *pipeline;
+    struct refill *outer;
+};
+static _Thread_local struct refill *refills;
+
+bool hr__source_is_refilling(const struct hr_pipeline *p)
+{
+    for (const struct refill *refill = refills; refill; refill = refill->outer)
+        if (refill->pipeline == p)
+            return true;
+    return false;
+}
+
 /* Up to HR_SCHED_GRANT_MAX items. The results are handed over by refill_ready when the
  * lock is busy: its holder, or the next one, finishes the claim. */
-static void pull_refill(struct hr_pipeline *p, int64_t now_ns, int64_t until_ns)
+static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
+                        int64_t until_ns)
 {
     struct hr_foreign *foreign = &p->stages[0].foreign;
-    prepare_source_call(p, &p->refill_claim, &p->refill_call);
+    struct refill refill = {p, refills};
+    refills = &refill;
+    hr__call_clear(&p->refill_call); /* of the time before */
+    prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    refills = refill.outer;
     p->refill_took_ns = HR_SYS(now_ns)() - now_ns;
     atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
+}
+
+/* The source has been claimed. Lock held on entry, not on return. */
+static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
+{
+    int64_t until_ns = now_ns + REFILL_SLICE_NS;
+    do {
+        uint32_t grant = hr__source_grant_locked(p, p->refill_claim.grant);
+        hr__engine_unlock(p, after);
+        pull_refill(p, grant, now_ns, until_ns);
+        if (!hr__mutex_try_lock(&p->lock))
+            return;
+        now_ns = HR_SYS(now_ns)();
+        if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
+            hr__source_finish_refill_locked(p, now_ns, after);
+    } while (now_ns < until_ns && claim_refill_locked(p, p->read_ahead, now_ns));
+    hr__engine_unlock(p, after);
 }
 
 void hr__pipeline_refill(struct hr_pipeline *p)
@@ -221,17 +290,13 @@ void hr__pipeline_refill(struct hr_pipeline *p)
     if (p->source_helper < 0 || !hr__mutex_try_lock(&p->lock))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
-    int64_t until_ns = now_ns + REFILL_SLICE_NS;
-    uint32_t filled_max = p->read_ahead / 2;
-    while (now_ns < until_ns && claim_refill_locked(p, filled_max, now_ns)) {
-        filled_max = p->read_ahead;
+    if (!claim_refill_locked(p, p->read_ahead / 2, now_ns)) {
         hr__engine_unlock(p, &after);
-        pull_refill(p, now_ns, until_ns);
-        if (!hr__mutex_try_lock(&p->lock))
-            return;
-        now_ns = HR_SYS(now_ns)();
-        if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
-            hr__source_finish_refill_locked(p, now_ns, &after);
+        return;
     }
-    hr__engine_unlock(p, &after);
+    /* relaxed: the caller's own reference keeps it alive; this one is for a source that
+     * frees its own pipeline. */
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    refill_locked(p, now_ns, &after);
+    hr__pipeline_unref(p);
 }

@@ -16,8 +16,9 @@
  * futex calls out of the consumer's next() and out of no-op pipelines: the consumer wakes
  * nobody while two or more items are ready, and a short backlog (under 20 µs of work) is
  * left to the threads that are awake. Therefore workers park with a limit while items are
- * ready: 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than
- * that, and an idle pipeline costs about 0.1 % of a core. */
+ * ready, and while others are awake, whose task may take longer than those before it did:
+ * 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than that, and
+ * a pipeline costs about 0.1 % of a core for each worker that has nothing to do. */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
@@ -37,6 +38,15 @@ static _Thread_local struct hr_worker *self_worker;
 struct hr_worker *hr__worker_self(void)
 {
     return self_worker;
+}
+
+void hr__worker_begin(struct hr_worker *w)
+{
+    char name[16] = "hr-source";
+    if ((int32_t)w->number != w->pipeline->source_helper)
+        (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
+    pthread_setname_np(pthread_self(), name);
+    self_worker = w;
 }
 
 /* Take the lock from any side: an attached thread must not wait for it. */
@@ -82,6 +92,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
 {
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
+    hr__worker_note_locked(w, (int32_t)fork->stage, fork->item, now_ns);
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)
@@ -93,6 +104,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     p->stages[fork->stage].busy_ns += (uint64_t)(end_ns - now_ns);
     if (--fork->helpers == 0)
         hr__engine_wake_add(after, &fork->owner->parker);
+    hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
 
@@ -113,10 +125,12 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     if (n > 1) {
         hr__mutex_lock(&p->lock);
         fork.stage = (uint32_t)w->stage;
+        fork.item = w->item;
         fork.link = p->forks;
         p->forks = &fork;
-        for (size_t i = 1; i < n && p->parked; i++)
-            hr__engine_wake_one_locked(p, &after);
+        size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
+        for (size_t i = 0; i < wanted && p->parked; i++)
+            hr__engine_wake_one_locked(p, &after); /* they wake more, if need be */
         hr__engine_unlock(p, &after);
     }
     fork_run(&fork, ctx);
@@ -144,7 +158,8 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
 }
 
 /* Items with values out[0 … count-1], taken from the free list, into handles. When there
- * is no memory for an item its value is given up as failed. Returns how many there are. */
+ * is no memory for an item it is given up as failed, and its value stays where it is, to
+ * be released without the lock. Returns how many items there are. */
 uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
                                 const struct hr_item *parent, struct hr_value *out,
                                 uint32_t count, hr_handle *handles)
@@ -208,6 +223,22 @@ void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim 
     hr__engine_let_go(after, item);
 }
 
+/* What nobody took of the finished calls[0 … n-1] is released. Lock held on entry and on
+ * return; dropped if there is something. */
+void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
+                                   struct hr_after *after)
+{
+    bool rest = false;
+    for (uint32_t i = 0; i < n; i++)
+        rest = rest || hr__call_has_rest(&w->calls[i]);
+    if (!rest)
+        return;
+    hr__engine_unlock(w->pipeline, after);
+    for (uint32_t i = 0; i < n; i++)
+        hr__call_clear(&w->calls[i]);
+    hr__worker_lock(w);
+}
+
 static enum hr_task_outcome outcome_of(enum hr_status status)
 {
     switch (status) {
@@ -226,13 +257,15 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
 {
     struct hr_value *field = hr__key_field(&stage->key, &item->value, err);
     if (!field)
-        return HR_ERR_TYPE;
+        return err->status;
     struct hr_value out = HR_VALUE_EMPTY;
     enum hr_status status =
         stage->op.cls->run(stage->op.state, &w->ctx.base, field, &out, err);
     if (status == HR_OK) {
         hr_value_release(field);
         *field = out;
+    } else {
+        hr__error_complete(err, status, stage->name);
     }
     return status;
 }
@@ -248,6 +281,9 @@ static int64_t run_op_task(struct hr_worker *w, const struct hr_claim *claim,
     enum hr_status status = run_op(w, stage, item, &err);
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
+    if (status == HR_CANCELLED && !p->cancelled) /* told to end because it was late */
+        status = hr_error_set(&err, HR_ERR_DEADLINE, "pipeline", 0,
+                              "stage '%s' took longer than its deadline", stage->name);
     hr__engine_finish_item_locked(p, claim, item, outcome_of(status), &err, &none, end_ns,
                                   after);
     return end_ns;
@@ -305,17 +341,18 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     }
     struct hr_error err = {0};
     struct hr_value none = HR_VALUE_EMPTY;
-    bool is_list = item->value.cls == &hr_list_class;
-    if (!is_list)
+    bool usable = item->value.cls == &hr_list_class;
+    if (!usable)
         (void)hr_error_set(&err, HR_ERR_TYPE, "pipeline", 0,
                            "disaggregate needs a list, got %s",
                            hr_value_kind(&item->value));
-    size_t size = is_list ? hr_list_size(&item->value) : 0;
+    usable = usable && hr__own_fields(&item->value, &err) == HR_OK;
+    size_t size = usable ? hr_list_size(&item->value) : 0;
     size_t left = size - state->position;
     uint32_t count = left < claim->grant ? (uint32_t)left : claim->grant;
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
-    if (!is_list) {
+    if (!usable) {
         hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, end_ns,
                                       after);
         return end_ns;
@@ -329,8 +366,6 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
         made += hr__engine_wrap_locked(p, claim->stage, &parent,
                                        &hr_list_peek(&item->value)[at], 1,
                                        &handles[made]);
-        if (made > 0)
-            hr__item_set_label(hr__item_of(handles[made - 1]));
     }
     state->position += count;
     bool done = state->position == size;
@@ -341,8 +376,9 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
+/* grant: see hr__source_grant_locked. */
 static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
-                               int64_t now_ns, struct hr_after *after)
+                               uint32_t grant, int64_t now_ns, struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_source *source = &p->stages[claim->stage].source;
@@ -352,12 +388,15 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     call->error = (struct hr_error){0};
     enum hr_status status = claim->closing ? HR_END : HR_OK;
     int64_t end_ns = now_ns;
-    while (status == HR_OK && call->out_count < claim->grant && end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < grant &&
+           end_ns - now_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
         end_ns = HR_SYS(now_ns)();
         if (status == HR_OK)
             call->out_count++;
+        else
+            hr__error_complete(&call->error, status, source->cls->name);
     }
     call->outcome = status == HR_OK    ? HR_TASK_MORE
                     : status == HR_END ? HR_TASK_DONE
@@ -365,7 +404,17 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     call->exception = none;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
+    hr__worker_clear_calls_locked(w, 1, after);
     return end_ns;
+}
+
+/* The item that a task is about: for a source, the one it is to make. */
+static int64_t item_index_locked(const struct hr_pipeline *p, const struct hr_claim *claim)
+{
+    if (claim->input_count > 0)
+        return hr__item_of(claim->inputs[0])->index;
+    const struct hr_item *item = p->tasks[claim->task].item;
+    return item ? item->index : p->source_index;
 }
 
 int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim *claim,
@@ -373,7 +422,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
-    int64_t index = claim->input_count ? hr__item_of(claim->inputs[0])->index : -1;
+    int64_t index = item_index_locked(p, claim);
+    uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
@@ -393,7 +443,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, const struct hr_claim 
         end_ns = run_spread_task(w, claim, after);
         break;
     default:
-        end_ns = run_source_task(w, claim, now_ns, after);
+        end_ns = run_source_task(w, claim, grant, now_ns, after);
         break;
     }
     if (stage->body != HR_BODY_SOURCE)
@@ -425,7 +475,8 @@ static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns)
     hr__mutex_unlock(&p->sink.lock);
     /* pairs with the pop in consumer.c: credit is given before the count goes down */
     ready = ready || atomic_load_explicit(&p->sink.credit, memory_order_acquire) > 0;
-    return ready ? now_ns + w->park_limit_ns : HR_FOREVER;
+    bool alone = p->parked_count + 1 == p->num_threads;
+    return ready || !alone ? now_ns + w->park_limit_ns : HR_FOREVER;
 }
 
 static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
@@ -497,10 +548,7 @@ void *hr__worker_main(void *arg)
     struct hr_worker *w = arg;
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
-    char name[16];
-    (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
-    pthread_setname_np(pthread_self(), name);
-    self_worker = w;
+    hr__worker_begin(w);
     w->park_limit_ns = PARK_MIN_NS;
     hr__mutex_lock(&p->lock);
     int64_t now_ns = HR_SYS(now_ns)();

@@ -85,12 +85,13 @@ static const char *check_lists(const struct stage *stage)
     uint32_t n = 0;
 
     for (const struct task *task = stage->paused.first; task; task = task->link, n++)
-        REQUIRE(task->phase == TASK_PAUSED && !task->behind && !task->closing,
+        REQUIRE(task->phase == TASK_PAUSED && !task->behind && !task->closing &&
+                    n < stage->paused.count,
                 "task: wrongly in the paused list");
     REQUIRE(n == stage->paused.count, "stage: wrong count of paused tasks");
     n = 0;
     for (const struct task *task = stage->eager.first; task; task = task->link, n++)
-        REQUIRE(task->phase == TASK_PAUSED && !task->held &&
+        REQUIRE(task->phase == TASK_PAUSED && !task->held && n < stage->eager.count &&
                     (task->closing || task->places == 1),
                 "task: wrongly in the eager list");
     REQUIRE(n == stage->eager.count, "stage: wrong count of eager tasks");

@@ -80,6 +80,7 @@ static void stop_stage(struct hr_sched *sched, struct stage *stage)
 
 void hr__task_close(struct task *task)
 {
+    assert(!task->closing);
     task->closing = true;
     hr__task_enqueue(&task->stage->eager, task);
 }
@@ -103,6 +104,7 @@ static void cancel_tasks(struct hr_sched *sched, struct stage *stage)
         stage->behind -= task->behind;
         task->behind = false;
         if (task->phase == TASK_PAUSED) {
+            task->closing = false; /* its list was emptied */
             hr__task_close(task);
         } else {
             stage->held--;
@@ -174,13 +176,14 @@ static bool policy_exceeded(const struct stage *stage)
 
 void hr__stage_judge(struct hr_sched *sched, struct stage *stage, bool failed)
 {
-    if (stage->plan.kind == HR_STAGE_SOURCE) {
-        if (failed && sched->failed_stage < 0)
-            sched->failed_stage = (int)stage->index;
-        return;
+    if (stage->stopped)
+        return; /* judged already, or cancelled: then nobody wants to know */
+    if (stage->plan.kind != HR_STAGE_SOURCE) {
+        if (policy_exceeded(stage))
+            fail_stage(sched, stage);
+    } else if (failed && sched->failed_stage < 0) {
+        sched->failed_stage = (int)stage->index;
     }
-    if (!stage->stopped && policy_exceeded(stage))
-        fail_stage(sched, stage);
 }
 
 /* ---- drain, cancel ---- */
@@ -189,7 +192,7 @@ static void drain_source(struct hr_sched *sched, struct stage *stage)
 {
     struct task *task = stage->first;
 
-    if (stage->over)
+    if (stage->over || stage->cancelled)
         return;
     stage->over = true;
     if (task && task->phase == TASK_PAUSED) {

@@ -182,7 +182,9 @@ size_t hr__sched_take_released(struct hr_sched *sched, hr_handle *out, size_t ma
 bool hr__sched_ended(const struct hr_sched *sched);
 
 /* The stage that exceeded its failure policy or the source that failed first; -1: none.
- * Such a stage takes no more input; its upstream is cancelled, its downstream finishes. */
+ * Such a stage takes no more input; its upstream is cancelled, its downstream finishes.
+ * In a route's path this ends the whole region: the router is upstream of it, so the
+ * other paths get nothing more and drain. Failures after _cancel do not count here. */
 int hr__sched_failed_stage(const struct hr_sched *sched);
 
 /* ---- what can be seen ---- */

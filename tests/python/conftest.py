@@ -41,7 +41,13 @@ def script():
 
     def run(body, *, seconds=30, code=0, before=None):
         process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-c", PROLOGUE + textwrap.dedent(body)],
+            [
+                sys.executable,
+                "-X",
+                "faulthandler",
+                "-c",
+                PROLOGUE + textwrap.dedent(body),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -54,7 +60,9 @@ def script():
             process.kill()
             out, err = process.communicate()
             pytest.fail(f"still running after {seconds} s\n{out}\n{err}")
-        assert process.returncode == code, f"exit code {process.returncode}\n{out}\n{err}"
+        assert process.returncode == code, (
+            f"exit code {process.returncode}\n{out}\n{err}"
+        )
         run.stderr = err
         return out
 

@@ -23,7 +23,7 @@ def consume(pipeline):
     got = []
     try:
         for item in pipeline:
-            got.append(item)
+            got += [item]
     except BaseException as error:
         return got, error
     return got, None
@@ -118,26 +118,26 @@ def test_s6_a_generator_function_called_wrongly():
     assert isinstance(pipeline.failures[0].exception, TypeError)
 
 
-class Unprintable(Exception):
+class UnprintableError(Exception):
     def __str__(self):
         raise RuntimeError("no")
 
     __repr__ = __str__
 
 
-class FailsToBeMade(Exception):
+class UnmakeableError(Exception):
     def __init__(self, a, b):
         pass
 
 
 def test_p1_unprintable_exceptions():
-    error = Unprintable(1)
+    error = UnprintableError(1)
 
     def op(x):
         if x == 0:
             raise error
         if x == 1:
-            raise FailsToBeMade
+            raise UnmakeableError
         raise ValueError("x" * 10_000_000 + "\udc80")
 
     pipeline = build(range(3), op)
@@ -198,7 +198,9 @@ def test_limit_is_exceeded():
     assert isinstance(error, PipelineFailure)
     assert "'picky'" in str(error)
     assert [str(e) for e in error.exceptions] == ["bad 5", "bad 6", "bad 7"]
-    assert error.exceptions[0].__notes__ == ["headrace: raised in stage 'picky', item 5"]
+    assert error.exceptions[0].__notes__ == [
+        "headrace: raised in stage 'picky', item 5"
+    ]
     assert isinstance(error.subgroup(ValueError), PipelineFailure)
     # It is told once.
     assert list(pipeline) == []

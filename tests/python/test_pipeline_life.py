@@ -151,17 +151,20 @@ def test_auto_stop():
         assert same is pipeline
         assert next(iter(pipeline)) == 0
     assert repr(pipeline).endswith("stopped>")
-    with pytest.raises(EOFError):
-        for _ in range(1000):
-            pipeline.get_item(timeout=0)
+    assert len(list(pipeline)) < 100
 
 
 def test_auto_stop_keeps_the_exception_of_the_body():
     release = threading.Event()
     pipeline = build([1], lambda _: release.wait(10))
-    with pytest.raises(ZeroDivisionError), pipeline.auto_stop(timeout=0.01):
-        wait_until(lambda: pipeline.stats().stages[1].running == 1)
-        raise ZeroDivisionError
+
+    def body():
+        with pipeline.auto_stop(timeout=0.01):
+            wait_until(lambda: pipeline.stats().stages[1].running == 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        body()
     release.set()
     pipeline.stop()
 
@@ -171,7 +174,7 @@ def test_stop_names_what_is_stuck():
     pipeline = build([5, 6], lambda _: release.wait(10), name="sticky")
     pipeline.start()
     wait_until(lambda: pipeline.stats().stages[1].running == 1)
-    with pytest.raises(TimeoutError, match="'sticky' .* item 0"):
+    with pytest.raises(TimeoutError, match=r"'sticky' .* item 0"):
         pipeline.stop(timeout=0.05)
     release.set()
     pipeline.stop()
@@ -345,7 +348,12 @@ def test_stats_add_up():
 @pytest.mark.parametrize(
     ("source", "op", "pause", "expected"),
     [
-        (range(20), lambda x: time.sleep(0.01) or 1, 0, "Stage 'slow' is the bottleneck"),
+        (
+            range(20),
+            lambda x: time.sleep(0.01) or 1,
+            0,
+            "Stage 'slow' is the bottleneck",
+        ),
         (
             (time.sleep(0.01) or i for i in range(20)),
             lambda x: x,

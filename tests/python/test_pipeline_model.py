@@ -173,7 +173,11 @@ def spread_pairs(s):
 def test_disaggregate_of_python_values():
     items = [[1, None, 2], (), (x for x in "ab"), {"k": 0}, 7, "xy"]
     pipeline = (
-        PipelineBuilder().add_source(items).disaggregate().add_sink().build(num_threads=2)
+        PipelineBuilder()
+        .add_source(items)
+        .disaggregate()
+        .add_sink()
+        .build(num_threads=2)
     )
     assert list(pipeline) == [1, 2, "a", "b", "k", "x", "y"]
     (failure,) = pipeline.failures

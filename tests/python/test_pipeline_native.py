@@ -88,7 +88,9 @@ def test_lists_from_the_source(pictures):
     assert reds(batch) == list(range(8))
 
 
-@pytest.mark.parametrize("make", [tuple, lambda pair: dict(zip("ab", pair, strict=True))])
+@pytest.mark.parametrize(
+    "make", [tuple, lambda pair: dict(zip("ab", pair, strict=True))]
+)
 def test_records_of_columns(pictures, make):
     items = [make((path, object())) for path in pictures]
     image, label = (0, 1) if make is tuple else ("a", "b")
@@ -140,7 +142,9 @@ def test_disaggregate_before_native(pictures):
     images = list(build([pictures[:3], pictures[3:]], disaggregate, pipe(load_image)))
     assert [reds(image) for image in images] == [[i] for i in range(8)]
     stages = aggregate(3), disaggregate, pipe(load_image)
-    assert [reds(image) for image in build(pictures, *stages)] == [[i] for i in range(8)]
+    assert [reds(image) for image in build(pictures, *stages)] == [
+        [i] for i in range(8)
+    ]
 
 
 def test_two_fields(pictures):

@@ -1,13 +1,18 @@
 """Tuples and dicts: key= and columns=True."""
 
-from collections import namedtuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import pytest
 
 from headrace import _ext
+from headrace.io import load_image, load_image_batch
 from headrace.pipeline import PipelineBuilder
 
-Pair = namedtuple("Pair", ["x", "label"])
+
+class Pair(NamedTuple):
+    x: Any
+    label: Any
 
 
 def build(source, *stages, sink=4, threads=2):
@@ -94,7 +99,9 @@ def test_columns_of_tuples(last):
 
 def test_columns_of_dicts_go_by_name():
     items = [{"a": 1, "b": 2}, {"b": 4, "a": 3}]
-    assert list(build(items, aggregate(2, columns=True))) == [{"a": [1, 3], "b": [2, 4]}]
+    assert list(build(items, aggregate(2, columns=True))) == [
+        {"a": [1, 3], "b": [2, 4]}
+    ]
 
 
 def test_columns_then_key():
@@ -126,7 +133,9 @@ def test_native_stage_passes_records():
 def failures_of(source, *stages):
     pipeline = build(source, *stages)
     delivered = list(pipeline)
-    return delivered, [(f.index, type(f.exception), str(f.exception)) for f in pipeline.failures]
+    return delivered, [
+        (f.index, type(f.exception), str(f.exception)) for f in pipeline.failures
+    ]
 
 
 @pytest.mark.parametrize("bad", [7, "text", [1, 2], None])
@@ -157,7 +166,7 @@ def test_dict_keys_must_be_text():
 
 
 def test_python_result_that_is_no_record():
-    stages = pipe(lambda x: x if x else 0), pipe(str, key=0)
+    stages = pipe(lambda x: x or 0), pipe(str, key=0)
     delivered, failures = failures_of([(1,), ()], *stages)
     assert delivered == [("1",)]
     ((index, kind, message),) = failures
@@ -168,27 +177,22 @@ def test_python_result_that_is_no_record():
 # ---- stages that can't fit together are refused when the pipeline is built ----
 
 
-def native(wants):
-    """A native operation; never run."""
-    from headrace.io import load_image, load_image_batch
-
-    if wants == "list":
-        from functools import partial
-
-        return partial(load_image_batch, width=8, height=8)
-    return load_image
+NATIVE = {
+    "source": load_image,
+    "list": partial(load_image_batch, width=8, height=8),
+}
 
 
 def test_native_stage_on_records_needs_a_key():
-    with pytest.raises(TypeError, match="'load_image' .* pass key="):
-        build([], pipe(str, key=0), pipe(native("source")))
-    with pytest.raises(TypeError, match="'load_image_batch' .* pass key="):
-        build([], aggregate(2, columns=True), pipe(native("list")))
+    with pytest.raises(TypeError, match=r"'load_image' .* pass key="):
+        build([], pipe(str, key=0), pipe(NATIVE["source"]))
+    with pytest.raises(TypeError, match=r"'load_image_batch' .* pass key="):
+        build([], aggregate(2, columns=True), pipe(NATIVE["list"]))
 
 
 def test_native_stage_for_one_item_gets_lists():
     with pytest.raises(TypeError, match="gets lists"):
-        build([], aggregate(2), pipe(native("source")))
+        build([], aggregate(2), pipe(NATIVE["source"]))
 
 
 @pytest.mark.parametrize(
@@ -196,8 +200,8 @@ def test_native_stage_for_one_item_gets_lists():
     [
         [aggregate(2), pipe(str, key=0)],
         [aggregate(2), aggregate(2, columns=True)],
-        [pipe(native("source")), pipe(str, key=0)],
-        [pipe(native("source")), aggregate(2, columns=True)],
+        [pipe(NATIVE["source"]), pipe(str, key=0)],
+        [pipe(NATIVE["source"]), aggregate(2, columns=True)],
     ],
 )
 def test_records_are_needed(stages):

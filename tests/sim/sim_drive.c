@@ -43,7 +43,7 @@ struct sim_stage {
     bool short_batch; /* aggregate: the short one of this epoch was seen */
     bool excess;      /* its failure policy is exceeded */
     bool unwanted;    /* it must start nothing any more */
-    uint64_t in, tasks, failed, filtered, refused, accepted;
+    uint64_t in, tasks, failed, filtered, accepted;
     uint32_t flushes;
     struct leaves kept[8]; /* fold */
     uint32_t kept_count;
@@ -81,8 +81,10 @@ struct drive {
     uint32_t marks_taken, lent, lent_items_edge;
     bool draining, cancelled, ended;
     int failed_stage;
-    uint64_t released;
+    uint64_t released, refused;
     uint32_t gate_toggles;
+    enum sim_stop stops[3];
+    uint32_t stop_steps[3], stop_count;
     uint32_t weight_claim, weight_finish, weight_take, weight_release;
 };
 
@@ -223,7 +225,7 @@ static void task_counted(struct drive *d, uint32_t stage)
     const struct hr_sched_stage *plan = &d->plan->stages[stage];
     bool excess = plan->failures_max >= 0 && s->failed > (uint64_t)plan->failures_max;
 
-    if (plan->kind == HR_STAGE_SOURCE || s->unwanted)
+    if (plan->kind == HR_STAGE_SOURCE || s->unwanted || d->cancelled)
         return;
     if (plan->fraction_den > 0 && s->tasks >= HR_SCHED_PROBATION)
         excess |= s->failed * plan->fraction_den > s->tasks * plan->fraction_num;
@@ -352,6 +354,25 @@ static bool book_grant(struct drive *d, struct sim_task *task)
     return true;
 }
 
+/* Seen from outside: a READY stage's time runs in that state. */
+static bool is_ready(struct drive *d, uint32_t stage)
+{
+    struct hr_sched_counts now, soon;
+
+    hr__sched_counts(d->sched, stage, d->now, &now);
+    hr__sched_counts(d->sched, stage, d->now + 1, &soon);
+    return soon.time_ns[HR_STATE_READY] > now.time_ns[HR_STATE_READY];
+}
+
+static bool is_nearest_sink(struct drive *d, uint32_t stage, uint32_t lanes)
+{
+    for (uint32_t i = stage + 1; i + 1 < d->plan->stage_count; i++) {
+        if ((lanes >> d->plan->stages[i].lane & 1) && is_ready(d, i))
+            return fail(d, "stage %u was claimed before stage %u", stage, i);
+    }
+    return true;
+}
+
 static bool do_claim(struct drive *d, uint32_t lanes)
 {
     struct hr_claim claim;
@@ -359,6 +380,8 @@ static bool do_claim(struct drive *d, uint32_t lanes)
     uint32_t ready = hr__sched_ready(d->sched, lanes, 3);
     struct sim_task *task;
 
+    if (peeked >= 0 && !is_nearest_sink(d, (uint32_t)peeked, lanes))
+        return false;
     if (!hr__sched_claim(d->sched, lanes, d->now, &claim))
         return peeked < 0 && ready == 0 ? true
                                         : fail(d, "peek or ready promised a task");
@@ -530,14 +553,15 @@ static void task_ends(struct drive *d, struct sim_task *task,
     free(task->inputs);
     free(task->input.keys);
     if (failed && d->plan->stages[task->claim.stage].kind == HR_STAGE_SOURCE &&
-        d->failed_stage < 0)
+        d->failed_stage < 0 && !d->cancelled)
         d->failed_stage = (int)task->claim.stage;
     task_counted(d, task->claim.stage);
 }
 
 /* All outputs must be taken, unless nobody wants any: then none. */
 static bool judge_taken(struct drive *d, const struct sim_task *task,
-                        const struct report *report, uint32_t taken, bool refuse)
+                        const struct report *report, uint32_t taken, bool refuse,
+                        bool flush)
 {
     struct sim_stage *s = &d->stages[task->claim.stage];
 
@@ -552,7 +576,8 @@ static bool judge_taken(struct drive *d, const struct sim_task *task,
             d->load[item->edge]++;
     }
     s->accepted += taken;
-    s->refused += report->count - taken;
+    if (!flush) /* what an unwanted flush gives is not booked by the scheduler */
+        d->refused += report->count - taken;
     return true;
 }
 
@@ -564,9 +589,9 @@ static bool do_finish(struct drive *d)
     const struct hr_sched_stage *plan = &d->plan->stages[task->claim.stage];
     struct sim_stage *s = &d->stages[task->claim.stage];
     struct report report = {.outcome = HR_TASK_DONE};
-    bool refuse =
-        d->cancelled || (s->unwanted && !s->excess) ||
-        (plan->kind == HR_STAGE_FOLD && plan->drop_last && task->input_count == 0);
+    bool flush =
+        plan->kind == HR_STAGE_FOLD && plan->drop_last && task->input_count == 0;
+    bool refuse = d->cancelled || (s->unwanted && !s->excess) || flush;
 
     d->active[pick] = d->active[--d->active_count];
     task->active = false;
@@ -582,7 +607,7 @@ static bool do_finish(struct drive *d)
     else
         taken = hr__sched_finish(d->sched, index, report.outcome, report.outputs,
                                  report.count, d->now);
-    if (!judge_taken(d, task, &report, taken, refuse))
+    if (!judge_taken(d, task, &report, taken, refuse, flush))
         return false;
     if (report.outcome != HR_TASK_MORE && report.outcome != HR_TASK_EPOCH)
         task_ends(d, task, &report);
@@ -675,7 +700,6 @@ static void open_gates(struct drive *d)
 
 static void do_stop(struct drive *d, enum sim_stop stop)
 {
-    d->result->stop = stop;
     SAY(d, stop == SIM_STOP_DRAIN ? "drain" : "cancel");
     if (stop == SIM_STOP_DRAIN) {
         hr__sched_drain(d->sched, d->now);
@@ -684,12 +708,8 @@ static void do_stop(struct drive *d, enum sim_stop stop)
         hr__sched_cancel(d->sched, d->now);
         d->cancelled = true;
     }
-    if (rng_chance(d->rng, 20)) { /* idempotent */
-        if (stop == SIM_STOP_DRAIN)
-            hr__sched_drain(d->sched, d->now);
-        else
-            hr__sched_cancel(d->sched, d->now);
-    }
+    if (stop > d->result->stop)
+        d->result->stop = stop;
 }
 
 /* ---- the loop ---- */
@@ -796,24 +816,32 @@ static bool check_step(struct drive *d)
     return true;
 }
 
+/* Zero to three stops, of any kind, one after the other. */
+static void plan_stops(struct drive *d)
+{
+    uint32_t at = rng_below(d->rng, rng_chance(d->rng, 20) ? 1000 : 120);
+
+    if (!rng_chance(d->rng, 35))
+        return;
+    do {
+        d->stops[d->stop_count] =
+            rng_chance(d->rng, 40) ? SIM_STOP_DRAIN : SIM_STOP_CANCEL;
+        d->stop_steps[d->stop_count++] = at;
+        at += rng_below(d->rng, 60);
+    } while (d->stop_count < 3 && rng_chance(d->rng, 30));
+}
+
 static bool run(struct drive *d)
 {
-    enum sim_stop stop = SIM_STOP_NEVER;
-    uint64_t stop_step = 0, limit = 400000;
+    uint64_t limit = 400000;
+    uint32_t next = 0;
 
-    if (rng_chance(d->rng, 35)) {
-        stop = rng_chance(d->rng, 40) ? SIM_STOP_DRAIN : SIM_STOP_CANCEL;
-        stop_step = rng_below(d->rng, rng_chance(d->rng, 30) ? 2000 : 150);
-    }
+    plan_stops(d);
     while (!d->ended) {
-        if (stop != SIM_STOP_NEVER && d->result->steps == stop_step) {
-            do_stop(d, stop);
-            if (stop == SIM_STOP_CANCEL) /* each step is bound to come soon */
-                limit = stop_step + 20000;
-            if (stop == SIM_STOP_DRAIN && rng_chance(d->rng, 30)) {
-                stop = SIM_STOP_CANCEL;
-                stop_step += rng_below(d->rng, 100);
-            }
+        while (next < d->stop_count && d->result->steps == d->stop_steps[next]) {
+            do_stop(d, d->stops[next++]);
+            if (d->cancelled) /* each step is bound to bring the end nearer */
+                limit = d->result->steps + 20000;
         }
         if (!step(d) || !check_step(d))
             return false;
@@ -859,7 +887,7 @@ static bool check_counts(struct drive *d, uint32_t stage, uint64_t *released)
 static bool check_end(struct drive *d)
 {
     struct hr_edge_fill fill;
-    uint64_t released = 0, refused = 0, dropped = 0;
+    uint64_t released = 0, dropped = 0;
     struct hr_sched_counts counts;
 
     for (uint32_t i = 0; i < d->item_count; i++) {
@@ -874,11 +902,8 @@ static bool check_end(struct drive *d)
         hr__sched_counts(d->sched, i, d->now, &counts);
         if (plan->kind == HR_STAGE_AGGREGATE)
             dropped += counts.filtered;
-        if (plan->kind != HR_STAGE_FOLD || !plan->drop_last || d->cancelled)
-            refused += d->stages[i].refused;
     }
-    /* what a fold's unwanted flush gives is refused, but not counted as released */
-    if (released + dropped < d->released || released + dropped > d->released + refused)
+    if (released + dropped != d->released + d->refused)
         return fail(d, "released handles do not add up");
     for (uint32_t k = 0; k < d->plan->edge_count; k++) {
         hr__sched_edge_fill(d->sched, k, &fill);

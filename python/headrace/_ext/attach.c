@@ -161,7 +161,8 @@ static bool interpreter_is_ending(void)
 
 bool hrpy_attach_ended(void)
 {
-    return atomic_load_explicit(&ended, memory_order_acquire) || interpreter_is_ending();
+    return atomic_load_explicit(&ended, memory_order_acquire) ||
+           interpreter_is_ending();
 }
 
 void hrpy_attach_end(void)

@@ -34,10 +34,8 @@ PyObject *hrpy_engine_stats(PyObject *obj, PyObject *unused)
     struct hr_stage_stats *stats = hr__calloc(n, sizeof(*stats));
     if (!stats)
         return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    n = hr_pipeline_stats(self->pipeline, stats, n);
-    Py_END_ALLOW_THREADS
-    PyObject *list = PyList_New((Py_ssize_t)n);
+    Py_BEGIN_ALLOW_THREADS n = hr_pipeline_stats(self->pipeline, stats, n);
+    Py_END_ALLOW_THREADS PyObject *list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *stage = stage_dict(&stats[i]);
         if (stage)
@@ -57,19 +55,17 @@ PyObject *hrpy_engine_summary(PyObject *obj, PyObject *unused)
     (void)unused;
     if (hrpy_engine_check(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    hr_pipeline_summary(self->pipeline, &sum);
-    Py_END_ALLOW_THREADS
-    return Py_BuildValue("{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum.num_threads,
-                         "elapsed_ns", (long long)sum.elapsed_ns, "consumer_wait_ns",
-                         (unsigned long long)sum.consumer_wait_ns, "delivered",
-                         (unsigned long long)sum.delivered, "failed",
-                         (unsigned long long)sum.failed);
+    Py_BEGIN_ALLOW_THREADS hr_pipeline_summary(self->pipeline, &sum);
+    Py_END_ALLOW_THREADS return Py_BuildValue(
+        "{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum.num_threads, "elapsed_ns",
+        (long long)sum.elapsed_ns, "consumer_wait_ns",
+        (unsigned long long)sum.consumer_wait_ns, "delivered",
+        (unsigned long long)sum.delivered, "failed", (unsigned long long)sum.failed);
 }
 
 /* (stage, index, label, exception); boxed is taken. */
-static PyObject *failure_tuple(struct hrpy_state *state, const struct hr_failure *failure,
-                               struct hr_value *boxed)
+static PyObject *failure_tuple(struct hrpy_state *state,
+                               const struct hr_failure *failure, struct hr_value *boxed)
 {
     PyObject *exc = hrpy_raised_unbox(boxed);
 
@@ -80,8 +76,8 @@ static PyObject *failure_tuple(struct hrpy_state *state, const struct hr_failure
     PyObject *label = PyUnicode_DecodeFSDefault(failure->label);
     PyObject *tuple = NULL;
     if (label)
-        tuple = Py_BuildValue("(sLOO)", failure->stage, (long long)failure->index, label,
-                              exc);
+        tuple = Py_BuildValue("(sLOO)", failure->stage, (long long)failure->index,
+                              label, exc);
     Py_XDECREF(label);
     Py_DECREF(exc);
     return tuple;
@@ -93,7 +89,8 @@ struct seen {
 };
 
 /* Detached. */
-static size_t read_failures(struct hr_pipeline *pipeline, size_t start, struct seen *out)
+static size_t read_failures(struct hr_pipeline *pipeline, size_t start,
+                            struct seen *out)
 {
     size_t n = 0;
 
@@ -136,10 +133,8 @@ PyObject *hrpy_engine_failures(PyObject *obj, PyObject *start)
         return PyErr_NoMemory();
     PyObject *list = PyList_New(0);
     while (list) {
-        Py_BEGIN_ALLOW_THREADS
-        n = read_failures(self->pipeline, at, seen);
-        Py_END_ALLOW_THREADS
-        at += n;
+        Py_BEGIN_ALLOW_THREADS n = read_failures(self->pipeline, at, seen);
+        Py_END_ALLOW_THREADS at += n;
         if (append_failures(self->state, seen, n, list))
             Py_CLEAR(list);
         if (n < FAILURES_AT_ONCE)

@@ -22,10 +22,10 @@ struct message {
 
 static struct {
     struct message messages[RING];
-    _Atomic uint32_t tail;   /* producer: release after writing a message; acquire */
-    _Atomic uint32_t head;   /* consumer: release after reading one; acquire */
-    _Atomic uint32_t lost;   /* relaxed: a count */
-    atomic_flag flushing;    /* acquire on entry, release on exit */
+    _Atomic uint32_t tail; /* producer: release after writing a message; acquire */
+    _Atomic uint32_t head; /* consumer: release after reading one; acquire */
+    _Atomic uint32_t lost; /* relaxed: a count */
+    atomic_flag flushing;  /* acquire on entry, release on exit */
 } ring = {.flushing = ATOMIC_FLAG_INIT};
 
 static void receive(void *cookie, enum hr_log_level level, const char *text)

@@ -9,8 +9,7 @@
 #include "base/mem.h"
 
 struct plan {
-    PyObject_HEAD
-    struct hr_plan *plan; /* NULL once built */
+    PyObject_HEAD struct hr_plan *plan; /* NULL once built */
     struct hrpy_python_op **ops;
     size_t op_count;
 };
@@ -22,8 +21,9 @@ struct lent_op {
     PyObject *owner;
 };
 
-static enum hr_status lent_run(void *state, struct hr_ctx *ctx, const struct hr_value *in,
-                               struct hr_value *out, struct hr_error *err)
+static enum hr_status lent_run(void *state, struct hr_ctx *ctx,
+                               const struct hr_value *in, struct hr_value *out,
+                               struct hr_error *err)
 {
     struct lent_op *lent = state;
 
@@ -236,9 +236,9 @@ static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
     struct hr_error err = {0};
     enum hrpy_op_kind kind = HRPY_FUNCTION;
 
-    if (!PyArg_ParseTuple(args, "OssIpOOO:pipe_python", &pipe.op, &pipe.kind, &pipe.name,
-                          &pipe.concurrency, &pipe.input_order, &pipe.key, &pipe.limit,
-                          &pipe.spec) ||
+    if (!PyArg_ParseTuple(args, "OssIpOOO:pipe_python", &pipe.op, &pipe.kind,
+                          &pipe.name, &pipe.concurrency, &pipe.input_order, &pipe.key,
+                          &pipe.limit, &pipe.spec) ||
         kind_of(pipe.kind, &kind) || parse_options(&pipe, &options) ||
         new_foreign(self, kind, pipe.op, pipe.spec, &foreign))
         return NULL;
@@ -289,13 +289,12 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
     struct hr_pipeline_options options = {0};
     PyObject *note_stage, *too_many_failures;
 
-    if (check_open(self) ||
-        !PyArg_ParseTuple(args, "IOO:build", &options.num_threads, &note_stage,
-                          &too_many_failures))
+    if (check_open(self) || !PyArg_ParseTuple(args, "IOO:build", &options.num_threads,
+                                              &note_stage, &too_many_failures))
         return NULL;
     PyObject *engine =
-        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count, &options,
-                        note_stage, too_many_failures);
+        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count,
+                        &options, note_stage, too_many_failures);
     if (engine)
         self->op_count = 0;
     return engine;

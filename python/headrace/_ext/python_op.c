@@ -178,7 +178,8 @@ static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
     let_go_of_source(op);
 }
 
-static void run_source(struct hrpy_python_op *op, struct hr_call *call, int64_t until_ns)
+static void run_source(struct hrpy_python_op *op, struct hr_call *call,
+                       int64_t until_ns)
 {
     if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire)) {
         PyErr_SetString(PyExc_RuntimeError,

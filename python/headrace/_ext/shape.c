@@ -258,9 +258,10 @@ static int import_pairs(struct hrpy_state *state, struct hrpy_shape *shape,
         PyObject *pair = PyList_GET_ITEM(items, i);
         PyObject *name = PyTuple_GET_ITEM(pair, 0);
         if (!PyUnicode_Check(name)) {
-            PyErr_Format(PyExc_TypeError,
-                         "the keys of a dict used as a record must be str, found %.100s",
-                         Py_TYPE(name)->tp_name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "the keys of a dict used as a record must be str, found %.100s",
+                Py_TYPE(name)->tp_name);
             return -1;
         }
         names[i] = PyUnicode_AsUTF8(name);

@@ -18,9 +18,8 @@ from headrace.pipeline._stages import (
     check_count,
     check_key,
     check_max_failures,
-    native_op,
     op_name,
-    python_op,
+    resolve_op,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +64,7 @@ class PipelineBuilder:
 
         Raises:
             ValueError: There is a source already, or it is not iterable.
+
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
@@ -116,6 +116,7 @@ class PipelineBuilder:
         Raises:
             ValueError: An argument is out of range.
             TypeError: The operation can't be called, or its arguments don't fit.
+
         """
         if executor is not None:
             raise NotImplementedError("executors are not supported yet")
@@ -123,9 +124,7 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
-        call, kind = native_op(op), "native"
-        if call is None:
-            call, kind = python_op(op)
+        call, kind = resolve_op(op)
         stage = Pipe(
             op=call,
             kind=kind,
@@ -149,6 +148,7 @@ class PipelineBuilder:
             drop_last: Drop a last list that is shorter.
             columns: Items must be tuples or dicts of one shape; make one of lists, a
                 list per field, instead of a list of them.
+
         """
         if hasattr(n, "accumulate"):
             raise NotImplementedError("custom aggregators are not supported yet")
@@ -168,6 +168,7 @@ class PipelineBuilder:
 
         Raises:
             ValueError: There is a sink already, or the size is less than 1.
+
         """
         if self._sink is not None:
             raise ValueError("the builder has a sink already")
@@ -192,6 +193,7 @@ class PipelineBuilder:
         Raises:
             RuntimeError: There is no source or no sink.
             TypeError: Stages do not fit together.
+
         """
         if self._source is None:
             raise RuntimeError("the builder has no source; call add_source()")
@@ -210,7 +212,7 @@ class PipelineBuilder:
 
 
 def _limit(value: MaxFailures) -> int | tuple[int, int] | None:
-    """A limit of failures as the engine takes it."""
+    """Return a limit of failures as the engine takes it."""
     if isinstance(value, Fraction):
         return value.numerator, value.denominator
     return None if value < 0 else value

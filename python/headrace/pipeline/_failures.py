@@ -22,6 +22,7 @@ class Failure:
         index: The item's place in the source, from 0; -1 if it is not known.
         item: What the item is, e.g. its path; empty if it has no short name.
         exception: What was raised: for Python operations the object itself.
+
     """
 
     stage: str

@@ -54,6 +54,7 @@ class Pipeline:
 
         Raises:
             RuntimeError: The pipeline was started before.
+
         """
         with self._lock:
             if self._started:
@@ -76,7 +77,7 @@ class Pipeline:
                     self._start_locked()
 
     def stop(self, *, timeout: float | None = None) -> None:
-        """End the run and wait for the threads; items that are ready can still be taken.
+        """End the run and wait for the threads. Items that are ready can be taken.
 
         Before `start` it does nothing, and a second time neither. Inside an operation
         it only requests the end.
@@ -87,6 +88,7 @@ class Pipeline:
         Raises:
             TimeoutError: An operation did not end in time; the message names stage and
                 item. `stop` may be called again.
+
         """
         if not self._started:
             return
@@ -101,6 +103,7 @@ class Pipeline:
 
         Args:
             timeout: As of `stop`.
+
         """
         self.start()
         try:
@@ -126,15 +129,19 @@ class Pipeline:
             TimeoutError: No item came in time. None is lost.
             PipelineFailure: A stage failed too often. Told once, after the last item.
             Exception: What the source raised. Told once, after the last item.
+
         """
         self._ensure_started()
         return self._engine.next(timeout)
 
     def get_iterator(self, *, timeout: float | None = None) -> Iterator[Any]:
-        """Return an iterator over what is left of the run. It raises as `get_item` does.
+        """Return an iterator over what is left of the run.
+
+        It raises what `get_item` raises, but for the end.
 
         Args:
             timeout: Seconds to wait for each item; None waits until the end.
+
         """
         self._ensure_started()
         return self._engine.iterate(timeout)
@@ -146,7 +153,7 @@ class Pipeline:
 
     @property
     def failures(self) -> Failures:
-        """The items that failed so far: a sequence that grows while the pipeline runs."""
+        """The items that failed so far; grows while the pipeline runs."""
         return self._failures
 
     def stats(self) -> PipelineStats:

@@ -95,7 +95,7 @@ def _after_aggregate(stage: Aggregate, kind: _Kind) -> _Kind:
 
 
 def _kinds(stages: Sequence[Stage]) -> list[_Kind]:
-    """The kind of values that each stage gets."""
+    """Return the kind of values that each stage gets."""
     kind: _Kind = _ANY
     kinds = []
     for stage in stages:
@@ -153,6 +153,7 @@ def resolve_shapes(stages: Sequence[Stage]) -> tuple[Shape, list[Shape | None]]:
 
     Raises:
         TypeError: Two stages do not fit together.
+
     """
     need: _Need = "object"
     shapes: list[Shape | None] = [None] * len(stages)
@@ -171,6 +172,8 @@ def resolve_shapes(stages: Sequence[Stage]) -> tuple[Shape, list[Shape | None]]:
         elif stage.key is None:
             shapes[i], need = _shape(need), "object"
         else:
-            field = need.get(stage.key, "object") if isinstance(need, dict) else "object"
+            field = (
+                need.get(stage.key, "object") if isinstance(need, dict) else "object"
+            )
             shapes[i], need = field, _with_field(need, stage.key, "object")
     return _shape(need), shapes

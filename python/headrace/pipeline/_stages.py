@@ -114,7 +114,7 @@ def check_key(key: Key) -> Key:
 # ---- operations ----
 
 
-def native_op(op: object) -> Op | None:
+def _native_op(op: object) -> Op | None:
     """Bind the arguments of a native function; None if op is no native operation.
 
     A native function may be wrapped in partials that bind keywords. One that binds a
@@ -135,7 +135,7 @@ def native_op(op: object) -> Op | None:
 
 
 def _what_runs(op: object) -> object:
-    """The function that a call of op ends in, as far as can be told."""
+    """Return the function that a call of op ends in, as far as can be told."""
     while isinstance(op, functools.partial):
         op = op.func
     if inspect.isroutine(op) or isinstance(op, type):
@@ -144,14 +144,14 @@ def _what_runs(op: object) -> object:
 
 
 def op_name(op: object) -> str:
-    """The display name of an operation: of the function, or else of the class."""
+    """Return an operation's name: that of the function, or else of the class."""
     while isinstance(op, functools.partial):
         op = op.func
     name = getattr(op, "__name__", None)
     return name if isinstance(name, str) else type(op).__name__
 
 
-def python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
+def _python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
     """Return what to call for each item, and whether it is a generator function."""
     if not callable(op):
         lookup = getattr(op, "__getitem__", None)
@@ -164,3 +164,9 @@ def python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
             f"coroutine functions and async generators are not supported yet: {op!r}"
         )
     return op, "generator" if inspect.isgeneratorfunction(runs) else "function"
+
+
+def resolve_op(op: object) -> tuple[Callable[[Any], Any] | Op, Kind]:
+    """Return what runs for each item, and how."""
+    native = _native_op(op)
+    return _python_op(op) if native is None else (native, "native")

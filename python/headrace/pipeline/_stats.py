@@ -23,7 +23,8 @@ class StageStats:
         concurrency: Tasks it may have in flight.
         items_in: Items taken.
         items_out: Items handed on.
-        filtered: Items dropped on purpose (``None`` returned, an incomplete last batch).
+        filtered: Items dropped on purpose: ``None`` was returned, or the last batch
+            was not full.
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
         running: Tasks in flight now.
@@ -36,6 +37,7 @@ class StageStats:
         full: Time in which as many tasks ran as ``concurrency`` allows.
         gil_wait: Time its tasks waited for the GIL.
         gil_held: Time its tasks ran attached to Python.
+
     """
 
     name: str
@@ -68,6 +70,7 @@ class PipelineStats:
         consumer_wait: Time the consumer waited for items.
         delivered: Items the consumer got.
         failed: Items that failed.
+
     """
 
     stages: tuple[StageStats, ...]

@@ -9,7 +9,8 @@ struct counter {
     int64_t next, end, fail_at;
 };
 
-static enum hr_status counter_next(void *state, struct hr_value *out, struct hr_error *err)
+static enum hr_status counter_next(void *state, struct hr_value *out,
+                                   struct hr_error *err)
 {
     struct counter *c = state;
     if (c->next == c->end)
@@ -103,7 +104,8 @@ static void every_item_comes_once(void)
                           .concurrency = 1 + variant % 3 * 3,
                           .batch = variant % 4 < 2 ? 0 : 8,
                           .threads = 1 + variant % 3,
-                          .order = variant % 2 ? HR_OUTPUT_INPUT : HR_OUTPUT_COMPLETION};
+                          .order =
+                              variant % 2 ? HR_OUTPUT_INPUT : HR_OUTPUT_COMPLETION};
         build(&run);
         HR_CHECK_EQ_INT(hr_pipeline_start(run.pipeline, NULL), HR_OK);
         consume_all(&run, n);
@@ -127,7 +129,8 @@ static void a_failing_source_is_told_after_what_came_before(void)
     HR_CHECK_EQ_INT(hr_pipeline_next(run.pipeline, HR_NO_DEADLINE, &value, &err),
                     HR_ERR_IO);
     HR_CHECK_STR(err.text, "broken at 20");
-    HR_CHECK_EQ_INT(hr_pipeline_next(run.pipeline, HR_NO_DEADLINE, &value, &err), HR_END);
+    HR_CHECK_EQ_INT(hr_pipeline_next(run.pipeline, HR_NO_DEADLINE, &value, &err),
+                    HR_END);
     hr_pipeline_free(&run.pipeline);
 }
 
@@ -142,8 +145,8 @@ static void stopping_half_way_leaves_nothing(void)
         HR_CHECK_EQ_INT(hr_pipeline_start(run.pipeline, NULL), HR_OK);
         struct hr_value value;
         for (int i = 0; i < taken; i++) {
-            HR_CHECK_EQ_INT(hr_pipeline_next(run.pipeline, HR_NO_DEADLINE, &value, NULL),
-                            HR_OK);
+            HR_CHECK_EQ_INT(
+                hr_pipeline_next(run.pipeline, HR_NO_DEADLINE, &value, NULL), HR_OK);
             hr_value_release(&value);
         }
         HR_CHECK_EQ_INT(hr_pipeline_stop(run.pipeline, HR_NO_DEADLINE, NULL), HR_OK);

@@ -1,0 +1,1 @@
+"""headrace and its peers, measured side by side. See bench/README.md."""

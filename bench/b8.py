@@ -1,0 +1,141 @@
+"""B8: the rate that a training loop in pure Python keeps beside a loader thread."""
+
+from __future__ import annotations
+
+import io
+import statistics
+import time
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bench import pictures
+from bench.common import Engine, Experiment, Figures, Goal, Side, engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BATCH = 8
+SIDE = 224
+STEPS = 100
+STEP_S = 0.020
+BATCH_S = 0.015
+ALONE, BESIDE, KEPT = "steps/s alone", "steps/s beside", "rate kept"
+WORK = "CPU ms/batch"
+
+
+def _burn(loops: int) -> int:
+    """A training step: pure Python that never lets go of the GIL by itself."""
+    total = 0
+    for i in range(loops):
+        total += i & 3
+    return total
+
+
+def _loops_of_a_step() -> int:
+    loops = 100_000
+    spent = []
+    for _ in range(9):
+        start_s = time.thread_time()
+        _burn(loops)
+        spent.append(time.thread_time() - start_s)
+    return int(loops * STEP_S / statistics.median(spent))
+
+
+def _scaled(count: int, area: float) -> list[bytes]:
+    """The first pictures of the set with their number of pixels changed."""
+    image = import_module("PIL.Image")
+    side = area**0.5
+    size = round(pictures.WIDTH * side), round(pictures.HEIGHT * side)
+    scaled = []
+    for picture in pictures.sources(count):
+        out = io.BytesIO()
+        resized = image.open(io.BytesIO(picture)).resize(size)
+        resized.save(out, "JPEG", quality=pictures.QUALITY)
+        scaled.append(out.getvalue())
+    return scaled
+
+
+def _batch_cpu_s(load: Callable[[Sequence[bytes]], Any], batch: list[bytes]) -> float:
+    spent = []
+    for _ in range(9):
+        start_s = time.process_time()
+        load(batch)
+        spent.append(time.process_time() - start_s)
+    return statistics.median(spent)
+
+
+def _calibrated(load: Callable[[Sequence[bytes]], Any]) -> tuple[list[bytes], float]:
+    """A batch of 8 that takes 15 ms of CPU to load, by the size of its pictures."""
+    area = 1.0
+    for _ in range(6):
+        batch = _scaled(BATCH, area)
+        spent_s = _batch_cpu_s(load, batch)
+        if abs(spent_s / BATCH_S - 1) < 0.04:
+            break
+        area *= BATCH_S / spent_s
+    return batch, spent_s
+
+
+def _steps_alone(loops: int) -> float:
+    start_s = time.perf_counter()
+    for _ in range(STEPS):
+        _burn(loops)
+    return STEPS / (time.perf_counter() - start_s)
+
+
+def _steps_beside(pipeline: Any, loops: int) -> float:
+    """Steps per second while each takes one batch; the first fill does not count."""
+    steps = 0
+    with pipeline.auto_stop():
+        batches = iter(pipeline)
+        for _ in range(5):
+            next(batches)
+        start_s = time.perf_counter()
+        for _ in batches:
+            _burn(loops)
+            steps += 1
+            if steps == STEPS:
+                break
+        spent_s = time.perf_counter() - start_s
+    return steps / spent_s
+
+
+def _by_picture(lib: Engine, batch: list[bytes]) -> Any:
+    source = batch * (STEPS + 20)
+    return lib.builder().add_source(source).aggregate(BATCH)
+
+
+def _by_batch(lib: Engine, batch: list[bytes]) -> Any:
+    return lib.builder().add_source([batch] * (STEPS + 20))
+
+
+def _measure(name: str, start: Callable[[Engine, list[bytes]], Any]) -> Figures:
+    lib = engine(name)
+    load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE))
+    batch, batch_s = _calibrated(load)
+    loops = _loops_of_a_step()
+    builder = start(lib, batch).pipe(load).add_sink(3)
+    before = _steps_alone(loops)
+    beside = _steps_beside(builder.build(num_threads=1), loops)
+    alone = (before + _steps_alone(loops)) / 2
+    return {
+        ALONE: alone,
+        BESIDE: beside,
+        KEPT: beside / alone,
+        WORK: batch_s * 1e3,
+    }
+
+
+EXPERIMENT = Experiment(
+    id="B8",
+    title="20 ms steps of pure Python, one loader thread, batches of 8 that need 15 ms",
+    figures=(ALONE, BESIDE, KEPT, WORK),
+    sides=(
+        Side("headrace", partial(_measure, "headrace", _by_picture)),
+        Side("SPDL, source of pictures", partial(_measure, "spdl", _by_picture)),
+        Side("SPDL, source of batches", partial(_measure, "spdl", _by_batch)),
+    ),
+    goals=(Goal("headrace", KEPT, at_least=0.99, first=0.97),),
+    prepare=pictures.prepare,
+)
