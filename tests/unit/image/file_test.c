@@ -179,7 +179,7 @@ static int open_descriptors(void)
 
 static void every_failing_call_is_reported_and_nothing_is_left(void)
 {
-    char path[256];
+    char path[512];
     int failures = 0;
     int before = open_descriptors();
 
