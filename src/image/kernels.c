@@ -19,12 +19,12 @@ static uint8_t to_byte(int32_t sum)
 }
 
 /* How many of an output's 2 * pairs inputs exist. */
-static int32_t existing(const struct hr__taps *taps, int64_t o)
+static int64_t existing(const struct hr__taps *taps, int64_t o)
 {
     int64_t left = taps->key.in - taps->start[o];
-    int32_t width = 2 * taps->pairs;
+    int64_t width = 2 * taps->pairs;
 
-    return left < width ? (int32_t)left : width;
+    return left < width ? left : width;
 }
 
 static void across_row(const struct hr__taps *taps, int channels, const uint8_t *in,
@@ -33,12 +33,12 @@ static void across_row(const struct hr__taps *taps, int channels, const uint8_t 
     for (int64_t o = 0; o < taps->key.count; o++) {
         const int32_t *weight = taps->weight + o * 2 * taps->pairs;
         const uint8_t *from = in + (int64_t)taps->start[o] * channels;
-        int32_t n = existing(taps, o);
+        int64_t n = existing(taps, o);
 
         for (int c = 0; c < channels; c++) {
             int32_t sum = HALF;
 
-            for (int32_t i = 0; i < n; i++)
+            for (int64_t i = 0; i < n; i++)
                 sum += weight[i] * from[i * channels + c];
             *out++ = to_byte(sum);
         }
@@ -59,7 +59,7 @@ static void down_portable(const struct hr__taps *taps, int64_t o,
                           const uint8_t *const *in, uint8_t *out, size_t bytes)
 {
     const int32_t *weight = taps->weight + o * 2 * taps->pairs;
-    int32_t n = existing(taps, o);
+    int64_t n = existing(taps, o);
     int32_t sum[BLOCK];
 
     for (size_t x = 0; x < bytes; x += BLOCK) {
@@ -67,7 +67,7 @@ static void down_portable(const struct hr__taps *taps, int64_t o,
 
         for (size_t i = 0; i < len; i++)
             sum[i] = HALF;
-        for (int32_t j = 0; j < n; j++)
+        for (int64_t j = 0; j < n; j++)
             for (size_t i = 0; i < len; i++)
                 sum[i] += weight[j] * in[j][x + i];
         for (size_t i = 0; i < len; i++)
@@ -114,15 +114,17 @@ const struct hr__kernels *hr__kernels_find(const char *name)
 /* HEADRACE_SIMD names the best set allowed; an unknown name allows all. */
 static const struct hr__kernels *choose(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only beside a setenv */
     const char *most = getenv("HEADRACE_SIMD");
     size_t first = 0;
 
     for (size_t i = 0; most != NULL && i < SET_COUNT; i++)
         if (strcmp(sets[i]->name, most) == 0)
             first = i;
-    while (!cpu_has(sets[first]->name))
-        first++;
-    return sets[first];
+    for (size_t i = first; i < SET_COUNT - 1; i++)
+        if (cpu_has(sets[i]->name))
+            return sets[i];
+    return sets[SET_COUNT - 1];
 }
 
 const struct hr__kernels *hr__kernels_best(void)

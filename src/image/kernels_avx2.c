@@ -29,7 +29,7 @@
 
 /* Where pshufb finds the pairs of pixels 0, 1 and 2, 3, and the finished bytes. */
 struct layout {
-    int step; /* bytes of four pixels */
+    int64_t step; /* bytes of four pixels */
     __m256i pair01;
     __m256i pair23;
     __m256i close; /* four pixels of four bytes each to `step` bytes */
@@ -81,13 +81,13 @@ AVX2 static INLINE void add_two(__m256i bytes, __m256i pair, const int32_t *spli
 
 /* One output pixel of two rows, as 32-bit levels before clamping. */
 AVX2 static INLINE __m256i pixel(const struct layout *l, const uint8_t *a,
-                                 const uint8_t *b, const int32_t *split, int32_t pairs)
+                                 const uint8_t *b, const int32_t *split, int64_t pairs)
 {
     __m256i low = _mm256_set1_epi32(HALF);
     __m256i high = _mm256_setzero_si256();
 
 #pragma GCC unroll 4
-    for (int32_t j = 0; j + 2 <= pairs; j += 2, a += l->step, b += l->step) {
+    for (int64_t j = 0; j + 2 <= pairs; j += 2, a += l->step, b += l->step) {
         __m256i bytes = two_rows(a, b);
 
         add_two(bytes, l->pair01, split + 2 * j, &low, &high);
@@ -102,10 +102,10 @@ AVX2 static INLINE __m256i pixel(const struct layout *l, const uint8_t *a,
 /* Output pixels o and o + 1 of two rows, as 16-bit levels. */
 AVX2 static INLINE __m256i two_pixels(const struct hr__taps *taps,
                                       const struct layout *l, int channels, int64_t o,
-                                      const uint8_t *const *in, int32_t pairs)
+                                      const uint8_t *const *in, int64_t pairs)
 {
-    size_t at0 = (size_t)(taps->start[o] * channels);
-    size_t at1 = (size_t)(taps->start[o + 1] * channels);
+    int64_t at0 = (int64_t)taps->start[o] * channels;
+    int64_t at1 = (int64_t)taps->start[o + 1] * channels;
     const int32_t *split = taps->split + o * 2 * pairs;
     __m256i p0 = pixel(l, in[0] + at0, in[1] + at0, split, pairs);
     __m256i p1 = pixel(l, in[0] + at1, in[1] + at1, split + 2 * pairs, pairs);
@@ -115,7 +115,7 @@ AVX2 static INLINE __m256i two_pixels(const struct hr__taps *taps,
 
 AVX2 static INLINE void across_two(const struct hr__taps *taps, int channels,
                                    const uint8_t *const *in, uint8_t *const *out,
-                                   int32_t pairs)
+                                   int64_t pairs)
 {
     const struct layout l = layout_of(channels);
     int64_t count = taps->key.count;
@@ -132,7 +132,7 @@ AVX2 static INLINE void across_two(const struct hr__taps *taps, int channels,
                          _mm256_extracti128_si256(v, 1));
     }
     for (; o < count; o++) {
-        size_t at = (size_t)(taps->start[o] * channels);
+        int64_t at = (int64_t)taps->start[o] * channels;
         __m256i v =
             pixel(&l, in[0] + at, in[1] + at, taps->split + o * 2 * pairs, pairs);
 
@@ -229,7 +229,7 @@ AVX2 static void down_avx2(const struct hr__taps *taps, int64_t o,
                            const uint8_t *const *in, uint8_t *out, size_t bytes)
 {
     const int32_t *split = taps->split + o * 2 * taps->pairs;
-    int32_t pairs = taps->pairs;
+    int64_t pairs = taps->pairs;
 
     for (size_t x = 0; x < bytes; x += 32) {
         struct sums s;
@@ -239,7 +239,7 @@ AVX2 static void down_avx2(const struct hr__taps *taps, int64_t o,
             s.low[i] = _mm256_set1_epi32(HALF);
             s.high[i] = _mm256_setzero_si256();
         }
-        for (int32_t j = 0; j < pairs; j++)
+        for (int64_t j = 0; j < pairs; j++)
             add_pair(&s, _mm256_loadu_si256((const __m256i *)(in[2 * j] + x)),
                      _mm256_loadu_si256((const __m256i *)(in[2 * j + 1] + x)),
                      split + 2 * j);

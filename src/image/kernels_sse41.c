@@ -13,7 +13,7 @@
 
 /* Where pshufb finds the pairs of pixels 0, 1 and 2, 3, and the finished bytes. */
 struct layout {
-    int step; /* bytes of four pixels */
+    int64_t step; /* bytes of four pixels */
     __m128i pair01;
     __m128i pair23;
     __m128i close; /* four pixels of four bytes each to `step` bytes */
@@ -48,7 +48,7 @@ SSE41 static struct layout layout_of(int channels)
 SSE41 static inline __attribute__((always_inline)) __m128i pixel(const struct layout *l,
                                                                  const uint8_t *a,
                                                                  const int32_t *split,
-                                                                 int32_t pairs)
+                                                                 int64_t pairs)
 {
     __m128i low = _mm_set1_epi32(HALF);
     __m128i high = _mm_setzero_si128();
@@ -78,7 +78,7 @@ SSE41 static inline __attribute__((always_inline)) __m128i pixel(const struct la
 /* Four output pixels, clamped and closed up. */
 SSE41 static inline __attribute__((always_inline)) __m128i
 four_pixels(const struct hr__taps *taps, const struct layout *l, int channels,
-            int64_t o, const uint8_t *a, int32_t pairs)
+            int64_t o, const uint8_t *a, int64_t pairs)
 {
     __m128i p[4];
 
@@ -96,7 +96,7 @@ SSE41 static void across_row(const struct hr__taps *taps, int channels,
                              const uint8_t *in, uint8_t *out)
 {
     const struct layout l = layout_of(channels);
-    int32_t pairs = taps->pairs;
+    int64_t pairs = taps->pairs;
     int64_t count = taps->key.count;
     int64_t o = 0;
 
@@ -161,7 +161,7 @@ SSE41 static void down_sse41(const struct hr__taps *taps, int64_t o,
                              const uint8_t *const *in, uint8_t *out, size_t bytes)
 {
     const int32_t *split = taps->split + o * 2 * taps->pairs;
-    int32_t pairs = taps->pairs;
+    int64_t pairs = taps->pairs;
 
     for (size_t x = 0; x < bytes; x += 16) {
         struct sums s;
@@ -171,7 +171,7 @@ SSE41 static void down_sse41(const struct hr__taps *taps, int64_t o,
             s.low[i] = _mm_set1_epi32(HALF);
             s.high[i] = _mm_setzero_si128();
         }
-        for (int32_t j = 0; j < pairs; j++)
+        for (int64_t j = 0; j < pairs; j++)
             add_pair(&s, load(in[2 * j] + x), load(in[2 * j + 1] + x), split + 2 * j);
         v = finish(&s);
         if (bytes - x >= 16) {

@@ -152,7 +152,7 @@ static void row_down(struct hr__resampler *r, int64_t o, uint8_t *to, size_t byt
         memcpy(to, ring_row(r, first), bytes);
         return;
     }
-    for (int32_t i = 0; i < 2 * r->down->pairs; i++)
+    for (int64_t i = 0; i < 2 * r->down->pairs; i++)
         r->window[i] = ring_row(r, first + i < last ? first + i : last);
     r->kernels->down(r->down, o, r->window, to, bytes);
 }

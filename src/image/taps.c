@@ -127,11 +127,11 @@ static void weigh(const struct reach *r, const struct hr__taps_key *key, int64_t
     *used = (int32_t)(hi - lo);
 }
 
-static void split_weights(const int32_t *weight, int32_t pairs, int32_t *split)
+static void split_weights(const int32_t *weight, int64_t pairs, int32_t *split)
 {
     const uint32_t low = (1u << HR_TAPS_LOW_BITS) - 1;
 
-    for (int32_t j = 0; j < 2 * pairs; j += 2) {
+    for (int64_t j = 0; j < 2 * pairs; j += 2) {
         uint32_t a_high = (uint32_t)(weight[j] >> HR_TAPS_LOW_BITS);
         uint32_t b_high = (uint32_t)(weight[j + 1] >> HR_TAPS_LOW_BITS);
 
@@ -141,9 +141,10 @@ static void split_weights(const int32_t *weight, int32_t pairs, int32_t *split)
     }
 }
 
-/* Lay the arrays out in one block, which is replaced when it is too small.
- * *real: room for one output's weights. */
-static enum hr_status make_room(struct hr__taps *t, double **real, struct hr_error *err)
+/* Lay the arrays out in one block, which is replaced when it is too small. Returns the
+ * room for one output's weights, or NULL with *status set. */
+static double *make_room(struct hr__taps *t, enum hr_status *status,
+                         struct hr_error *err)
 {
     size_t count = (size_t)t->key.count;
     size_t width = 2 * (size_t)t->pairs;
@@ -152,36 +153,39 @@ static enum hr_status make_room(struct hr__taps *t, double **real, struct hr_err
     size_t bytes;
 
     if (!hr__mul(count, width, &cells) || !hr__mul(cells, 2, &words) ||
-        !hr__add(words, count + 2 * width, &words) || !hr__mul(words, 4, &bytes))
-        return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                            "resize of %lld samples to %lld needs too large a table",
-                            (long long)t->key.in, (long long)t->key.out);
+        !hr__add(words, count + 2 * width, &words) || !hr__mul(words, 4, &bytes)) {
+        *status = hr_error_set(err, HR_ERR_LIMIT, "image", 0,
+                               "resize of %lld samples to %lld needs too large a table",
+                               (long long)t->key.in, (long long)t->key.out);
+        return NULL;
+    }
     if (bytes > t->block_bytes || t->block_bytes > KEEP_BYTES) {
         hr__free(t->block);
         t->block_bytes = 0;
         t->block = hr__malloc(bytes);
-        if (t->block == NULL)
-            return hr__nomem(err, "image", "resize weights", bytes);
+        if (t->block == NULL) {
+            *status = hr__nomem(err, "image", "resize weights", bytes);
+            return NULL;
+        }
         t->block_bytes = bytes;
     }
-    *real = t->block; /* first: doubles need the larger alignment */
-    t->weight = (int32_t *)(*real + width);
+    t->weight = (int32_t *)((double *)t->block + width); /* doubles are aligned first */
     t->split = t->weight + cells;
     t->start = t->split + cells;
-    return HR_OK;
+    return t->block;
 }
 
 /* One row of the table. */
 static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, double *real)
 {
-    int32_t width = 2 * t->pairs;
+    int64_t width = 2 * t->pairs;
     int32_t *weight = t->weight + o * width;
     int32_t start;
     int32_t used;
-    int32_t moved;
+    int64_t moved;
 
     weigh(r, &t->key, t->key.first + o, real, &start, &used);
-    moved = start + width - (int32_t)t->key.in;
+    moved = start + width - t->key.in;
     if (moved < 0)
         moved = 0;
     if (moved > start)
@@ -189,16 +193,16 @@ static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, doubl
     memset(weight, 0, (size_t)width * sizeof(*weight));
     for (int32_t i = 0; i < used; i++)
         weight[moved + i] = to_fixed(real[i]);
-    t->start[o] = start - moved;
+    t->start[o] = (int32_t)(start - moved);
     split_weights(weight, t->pairs, t->split + o * width);
 }
 
 static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
 {
     struct reach r;
-    double *real = NULL;
+    double *real;
     double most;
-    enum hr_status status;
+    enum hr_status status = HR_OK;
 
     if (t->key.in > INT32_MAX / 2 || t->key.out > INT32_MAX)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
@@ -208,9 +212,9 @@ static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
     most = floor(2 * r.support) + 1;
     if (most > (double)t->key.in)
         most = (double)t->key.in;
-    t->pairs = ((int32_t)most + 1) / 2;
-    status = make_room(t, &real, err);
-    if (status != HR_OK)
+    t->pairs = ((int64_t)most + 1) / 2;
+    real = make_room(t, &status, err);
+    if (real == NULL)
         return status;
     for (int64_t o = 0; o < t->key.count; o++)
         fill_one(t, &r, o, real);

@@ -29,7 +29,7 @@ struct hr__taps_key {
  * exist, unless there are fewer than that altogether. */
 struct hr__taps {
     struct hr__taps_key key;
-    int32_t pairs;
+    int64_t pairs;
     int32_t *start;  /* [count], never falling */
     int32_t *weight; /* [count][2 * pairs] */
     /* [count][pairs][2]: of weights 2j and 2j+1 the low parts, then the high parts,

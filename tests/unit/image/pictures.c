@@ -20,6 +20,17 @@ void blob_free(struct blob *blob)
     *blob = (struct blob){NULL, 0};
 }
 
+void blob_append(struct blob *blob, const void *bytes, size_t n)
+{
+    uint8_t *grown = realloc(blob->data, blob->size + n);
+
+    if (grown == NULL)
+        fail("no memory");
+    memcpy(grown + blob->size, bytes, n);
+    blob->data = grown;
+    blob->size += n;
+}
+
 /* ---- JPEG ---- */
 
 /* First the DC of all components, then one coefficient of the first in every scan; the
@@ -113,11 +124,7 @@ static void append(png_structp png, png_bytep data, size_t n)
 {
     struct blob *blob = png_get_io_ptr(png);
 
-    blob->data = realloc(blob->data, blob->size + n);
-    if (blob->data == NULL)
-        fail("no memory");
-    memcpy(blob->data + blob->size, data, n);
-    blob->size += n;
+    blob_append(blob, data, n);
 }
 
 static void flush(png_structp png)
