@@ -252,8 +252,7 @@ bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
                              .input_count = task->input_count,
                              .inputs = task->inputs,
                              .first = true};
-    hr__stage_touch(sched, stage);
-    hr__sched_settle(sched);
+    hr__stage_settle(sched, stage);
     return true;
 }
 

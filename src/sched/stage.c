@@ -338,9 +338,9 @@ static bool inputs_are_done(const struct stage *stage)
 
 static bool nothing_left(const struct stage *stage)
 {
-    if (stage->running > 0)
+    if (stage->first)
         return false;
-    assert(!stage->first && !hr__stage_mark_pending(stage)); /* all was deliverable */
+    assert(!hr__stage_mark_pending(stage)); /* nothing was before it */
     if (stage->stopped)
         return true;
     if (stage->plan.kind == HR_STAGE_SOURCE)
