@@ -63,14 +63,20 @@ static inline hr_handle hr__edge_shift(struct edge *edge)
     return 0;
 }
 
+/* n places that the consumer had are to be had again. */
+static inline void hr__edge_free(struct hr_sched *sched, struct edge *edge, uint32_t n)
+{
+    edge->room += n;
+    if (edge->from->watch)
+        hr__stage_touch(sched, edge->from);
+}
+
 /* Take the oldest entry and free its place. */
 static inline hr_handle hr__edge_pop(struct hr_sched *sched, struct edge *edge)
 {
     hr_handle handle = hr__edge_shift(edge);
 
-    edge->room++;
-    if (edge->from->watch)
-        hr__stage_touch(sched, edge->from);
+    hr__edge_free(sched, edge, 1);
     return handle;
 }
 

@@ -36,23 +36,23 @@ typedef uint64_t hr_handle; /* 0 is "none" */
 enum {
     HR_SCHED_STAGES_MAX = 256,
     HR_SCHED_LANES_MAX = 8,
-    HR_SCHED_FAN_MAX = 64,     /* in- or out-edges of one stage */
-    HR_SCHED_GRANT_MAX = 16,   /* outputs per claim */
-    HR_SCHED_PROBATION = 100   /* invocations before a failure fraction counts */
+    HR_SCHED_FAN_MAX = 64,   /* in- or out-edges of one stage */
+    HR_SCHED_GRANT_MAX = 16, /* outputs per claim */
+    HR_SCHED_PROBATION = 100 /* invocations before a failure fraction counts */
 };
 
 enum hr_stage_kind {
-    HR_STAGE_SOURCE,      /* 0 → n; one task that lives for the whole run */
-    HR_STAGE_MAP,         /* 1 → 0 or 1 */
-    HR_STAGE_FILTER,      /* 1 → 0 or 1, the same handle */
-    HR_STAGE_EXPAND,      /* 1 → n, in steps */
-    HR_STAGE_AGGREGATE,   /* up to `arity` → 1; the last of an epoch may be short */
-    HR_STAGE_FOLD,        /* 1 → 0 or 1, serial, plus one flush task (no input) per epoch
+    HR_STAGE_SOURCE,    /* 0 → n; one task that lives for the whole run */
+    HR_STAGE_MAP,       /* 1 → 0 or 1 */
+    HR_STAGE_FILTER,    /* 1 → 0 or 1, the same handle */
+    HR_STAGE_EXPAND,    /* 1 → n, in steps */
+    HR_STAGE_AGGREGATE, /* up to `arity` → 1; the last of an epoch may be short */
+    HR_STAGE_FOLD, /* 1 → 0 or 1, serial, plus one flush task (no input) per epoch
                              and at the end: custom aggregators */
-    HR_STAGE_DISAGGREGATE,/* 1 → n, as expand */
-    HR_STAGE_MERGE,       /* many edges → one, no task; marks are joined (barrier) */
-    HR_STAGE_ROUTE,       /* one → the edge its task names; marks go to all paths */
-    HR_STAGE_SINK         /* ends here; the consumer takes from it */
+    HR_STAGE_DISAGGREGATE, /* 1 → n, as expand */
+    HR_STAGE_MERGE,        /* many edges → one, no task; marks are joined (barrier) */
+    HR_STAGE_ROUTE,        /* one → the edge its task names; marks go to all paths */
+    HR_STAGE_SINK          /* ends here; the consumer takes from it */
 };
 
 enum hr_order { HR_ORDER_COMPLETION, HR_ORDER_INPUT };
@@ -62,17 +62,18 @@ struct hr_sched_stage {
     enum hr_stage_kind kind;
     enum hr_order order;
     uint32_t lane;
-    uint32_t concurrency;  /* tasks in flight; 1 for source, fold and route */
-    uint32_t arity;        /* aggregate: items per batch; else 1 */
-    bool drop_last;        /* aggregate: a short rest is dropped; fold: no flush result */
-    int64_t failures_max;  /* tolerated failures; -1: any number */
-    uint32_t fraction_num; /* with fraction_den > 0: tolerated failures / invocations, */
+    uint32_t concurrency; /* tasks in flight; 1 for source, fold and route */
+    uint32_t arity;       /* aggregate: items per batch; else 1 */
+    bool drop_last; /* aggregate: a short rest is dropped; fold: no flush result */
+    int64_t failures_max; /* tolerated failures; -1: any number */
+    uint32_t
+        fraction_num; /* with fraction_den > 0: tolerated failures / invocations, */
     uint32_t fraction_den; /* once HR_SCHED_PROBATION invocations were seen */
 };
 
 struct hr_sched_edge {
-    uint32_t from, to;  /* stage numbers; edges form a DAG from sources to the sink */
-    uint32_t capacity;  /* places; at least the consumer's arity */
+    uint32_t from, to; /* stage numbers; edges form a DAG from sources to the sink */
+    uint32_t capacity; /* places; at least the consumer's arity */
 };
 
 /* Stages are numbered so that every edge goes from a lower to a higher number; the sink
@@ -107,7 +108,7 @@ struct hr_claim {
     const hr_handle *inputs; /* borrowed until the task is finished for good. The items
                                 themselves now belong to the caller */
     bool first;              /* false: a continued source or expand task */
-    bool closing;            /* a paused task that the run does not want any more (cancel,
+    bool closing; /* a paused task that the run does not want any more (cancel,
                                 drain, failure): release what is kept for it and finish
                                 it with HR_TASK_DONE and no outputs. Whatever is said, it
                                 is over then. Never on a first claim */
@@ -132,11 +133,11 @@ bool hr__sched_ride(struct hr_sched *sched, uint32_t task, int64_t now_ns,
                     struct hr_claim *out);
 
 enum hr_task_outcome {
-    HR_TASK_DONE,     /* finished; outputs as the kind allows (0 from a fold: nothing yet) */
+    HR_TASK_DONE, /* finished; outputs as the kind allows (0 from a fold: nothing yet) */
     HR_TASK_MORE,     /* source, expand: outputs so far, more to come */
     HR_TASK_FILTERED, /* map, filter: no output, on purpose */
     HR_TASK_FAILED,   /* counted; outputs given before stay. A source ends here */
-    HR_TASK_EPOCH     /* source: outputs, then an epoch mark, then more to come. The mark
+    HR_TASK_EPOCH /* source: outputs, then an epoch mark, then more to come. The mark
                          uses one of the granted places */
 };
 
@@ -158,7 +159,7 @@ void hr__sched_gate(struct hr_sched *sched, uint32_t stage, bool open, int64_t n
 /* ---- the sink ---- */
 
 enum hr_take {
-    HR_TAKE_ITEM,  /* *out is the consumer's; its place stays occupied until _credit */
+    HR_TAKE_ITEM, /* *out is the consumer's; its place stays occupied until _credit */
     HR_TAKE_NONE,
     HR_TAKE_EPOCH, /* a mark; also occupies a place until _credit */
     HR_TAKE_END    /* every stage has ended and nothing is left */
@@ -196,13 +197,13 @@ int hr__sched_failed_stage(const struct hr_sched *sched);
 
 /* ---- what can be seen ---- */
 
-enum hr_stage_state { /* why not one more task of the stage is running */
-    HR_STATE_FULL,    /* as many as its concurrency are */
-    HR_STATE_READY,   /* it could: input and room are there, no thread came yet */
-    HR_STATE_STARVED, /* no input */
-    HR_STATE_BLOCKED, /* no room in an output */
-    HR_STATE_ENDED,
-    HR_STATE_COUNT
+enum hr_stage_state {                /* why not one more task of the stage is running */
+                      HR_STATE_FULL, /* as many as its concurrency are */
+                      HR_STATE_READY, /* it could: input and room are there, no thread came yet */
+                      HR_STATE_STARVED, /* no input */
+                      HR_STATE_BLOCKED, /* no room in an output */
+                      HR_STATE_ENDED,
+                      HR_STATE_COUNT
 };
 
 struct hr_sched_counts {

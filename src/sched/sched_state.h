@@ -1,13 +1,13 @@
 /* sched_state.h - what the scheduler's own files share; nobody else includes it.
  *
- *   plan.c     checks a plan, allocates everything, frees it
- *   edge.h     the bounded FIFO between two stages
- *   stage.c    what a stage does by itself: marks, merging, dropped rests, its end; and
- *              the state it is in, from which "runnable" follows
- *   sched.c    claim and finish; the essay is there
- *   ending.c   failure policy, cancel, drain, the released handles
- *   account.c  counts, fills, times
- *   check.c    every invariant, for tests */
+ *   sched_plan.c  checks a plan, allocates everything, frees it
+ *   edge.h        the bounded FIFO between two stages
+ *   stage.c       what a stage does by itself: marks, merging, dropped rests, its end; and
+ *                 the state it is in, from which "runnable" follows
+ *   sched.c       claim and finish; the essay is there
+ *   ending.c      failure policy, cancel, drain, the released handles
+ *   account.c     counts, fills, times
+ *   check.c       every invariant, for tests */
 #ifndef HR_SCHED_SCHED_STATE_H
 #define HR_SCHED_SCHED_STATE_H
 
@@ -168,6 +168,8 @@ static inline bool hr__stage_mark_pending(const struct stage *stage)
 
 /* Update the touched stages, and those that this touches, until all is quiet. */
 void hr__sched_settle(struct hr_sched *sched);
+/* The same, this stage first. */
+void hr__stage_settle(struct hr_sched *sched, struct stage *stage);
 /* Put out what has become deliverable: held outputs, the pending mark. */
 void hr__stage_deliver(struct hr_sched *sched, struct stage *stage);
 /* What stage->state should be (`ended` is taken as it is). */
@@ -190,8 +192,23 @@ static inline bool hr__task_may_deliver(const struct task *task)
            (stage->plan.order == HR_ORDER_COMPLETION || task == stage->first);
 }
 
-/* Out of the start order and back to the free list. */
-void hr__task_retire(struct task *task);
+/* Out of the start order and back to the unused. */
+static inline void hr__task_retire(struct task *task)
+{
+    struct stage *stage = task->stage;
+
+    if (task->prev)
+        task->prev->next = task->next;
+    else
+        stage->first = task->next;
+    if (task->next)
+        task->next->prev = task->prev;
+    else
+        stage->last = task->prev;
+    task->phase = TASK_FREE;
+    task->link = stage->unused;
+    stage->unused = task;
+}
 
 static inline void hr__task_enqueue(struct task_list *list, struct task *task)
 {

@@ -140,23 +140,6 @@ static inline void set_state(struct hr_sched *sched, struct stage *stage,
 
 /* ---- delivering in order ---- */
 
-void hr__task_retire(struct task *task)
-{
-    struct stage *stage = task->stage;
-
-    if (task->prev)
-        task->prev->next = task->next;
-    else
-        stage->first = task->next;
-    if (task->next)
-        task->next->prev = task->prev;
-    else
-        stage->last = task->prev;
-    task->phase = TASK_FREE;
-    task->link = stage->unused;
-    stage->unused = task;
-}
-
 static void push_held(struct hr_sched *sched, struct task *task)
 {
     struct stage *stage = task->stage;
@@ -355,9 +338,9 @@ static bool inputs_are_done(const struct stage *stage)
 
 static bool nothing_left(const struct stage *stage)
 {
-    if (stage->running > 0)
+    if (stage->first)
         return false;
-    assert(!stage->first && !hr__stage_mark_pending(stage)); /* all was deliverable */
+    assert(!hr__stage_mark_pending(stage)); /* nothing was before it */
     if (stage->stopped)
         return true;
     if (stage->plan.kind == HR_STAGE_SOURCE)
@@ -442,4 +425,11 @@ void hr__sched_settle(struct hr_sched *sched)
         stage->touched = false;
         update(sched, stage);
     }
+}
+
+void hr__stage_settle(struct hr_sched *sched, struct stage *stage)
+{
+    if (!stage->touched)
+        update(sched, stage);
+    hr__sched_settle(sched);
 }

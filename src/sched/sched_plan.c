@@ -1,4 +1,4 @@
-/* plan.c - from a plan to a scheduler: checks, then the only allocations there are. */
+/* sched_plan.c - from a plan to a scheduler: checks, then the only allocations there are. */
 #include "sched/sched_state.h"
 
 #include "base/mem.h"
