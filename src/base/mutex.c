@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/stall.h"
 #include "base/banned.h"
 
 #ifdef HR_DEBUG
@@ -102,6 +103,7 @@ void hr__mutex_lock(struct hr_mutex *mutex) HR_NO_THREAD_SAFETY
 #ifdef HR_DEBUG
     check_order(mutex);
 #endif
+    HR_STALL_POINT();
     must(pthread_mutex_lock(&mutex->native));
 #ifdef HR_DEBUG
     note_locked(mutex);
@@ -110,7 +112,8 @@ void hr__mutex_lock(struct hr_mutex *mutex) HR_NO_THREAD_SAFETY
 
 bool hr__mutex_try_lock(struct hr_mutex *mutex) HR_NO_THREAD_SAFETY
 {
-    if (pthread_mutex_trylock(&mutex->native))
+    HR_STALL_POINT();
+    if (HR_STALL_FAILS() || pthread_mutex_trylock(&mutex->native))
         return false;
 #ifdef HR_DEBUG
     note_locked(mutex);
@@ -124,6 +127,7 @@ void hr__mutex_unlock(struct hr_mutex *mutex) HR_NO_THREAD_SAFETY
     note_unlocked(mutex);
 #endif
     must(pthread_mutex_unlock(&mutex->native));
+    HR_STALL_POINT();
 }
 
 void hr__mutex_assert_held(const struct hr_mutex *mutex)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "base/stall.h"
 #include "base/sys.h"
 #include "base/banned.h"
 
@@ -40,7 +41,9 @@ int hr__park(struct hr_parker *parker, int64_t deadline_ns)
             take_wake(parker);
             return 0;
         }
+        HR_STALL_POINT();
         int code = HR_SYS(futex_wait)(&parker->word, SLEEPING, deadline_ns);
+        HR_STALL_POINT();
         if (take_wake(parker))
             return 0;
         if (code)
@@ -52,6 +55,8 @@ void hr__unpark(struct hr_parker *parker)
 {
     /* release: pairs with the acquire in take_wake and hr__park. */
     if (atomic_exchange_explicit(&parker->word, WOKEN, memory_order_release) ==
-        SLEEPING)
+        SLEEPING) {
+        HR_STALL_POINT();
         HR_SYS(futex_wake)(&parker->word, 1);
+    }
 }

@@ -36,10 +36,11 @@ enum hr_status hr__own_fields(struct hr_value *value, struct hr_error *err)
         return hr_error_set(err, status, "pipeline", 0, "no memory for a copy of a %s",
                             hr_value_kind(value));
     if (status != HR_OK)
-        return hr_error_set(err, status, "pipeline", 0,
-                            "a %s that is held elsewhere, too, cannot be changed: not all "
-                            "of its fields can be shared",
-                            hr_value_kind(value));
+        return hr_error_set(
+            err, status, "pipeline", 0,
+            "a %s that is held elsewhere, too, cannot be changed: not all "
+            "of its fields can be shared",
+            hr_value_kind(value));
     return HR_OK;
 }
 

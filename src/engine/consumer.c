@@ -122,8 +122,8 @@ static bool list_waiter_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
 
 /* The waiter lives on this stack: who has taken it off the list is about to unpark it,
  * and that must have happened before we go. */
-static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter, int64_t waited_ns,
-                       bool woken)
+static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter,
+                       int64_t waited_ns, bool woken)
 {
     hr__mutex_lock(&p->sink.lock);
     bool was_listed = waiter->listed;
@@ -136,47 +136,9 @@ static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter, int64_t 
             continue;
 }
 
-static bool sink_has_something(struct hr_sink *sink)
-{
-    hr__mutex_lock(&sink->lock);
-    bool something = sink->count > 0 || sink->ended;
-    hr__mutex_unlock(&sink->lock);
-    return something;
-}
-
-/* Park; and look, now and then: a worker in a fast stream leaves out our wake-up because
- * it will be back soon, but its next task may be the one that takes long. As hr__park, or
- * EAGAIN: there is something. */
-static int park_for_item(struct hr_sink *sink, struct hr_parker *parker, int64_t until_ns)
-{
-    int64_t limit_ns = LOOK_MIN_NS;
-    for (;;) {
-        int64_t look_ns = HR_SYS(now_ns)() + limit_ns;
-        if (look_ns >= until_ns)
-            return hr__park(parker, until_ns);
-        int result = hr__park(parker, look_ns);
-        if (result != ETIMEDOUT)
-            return result;
-        if (sink_has_something(sink))
-            return EAGAIN;
-        limit_ns = limit_ns < LOOK_MAX_NS / 2 ? limit_ns * 2 : LOOK_MAX_NS;
-    }
-}
-
-static enum hr_status wait_status(int result)
-{
-    switch (result) {
-    case 0:
-    case EAGAIN:
-        return HR_OK;
-    case EINTR:
-        return HR_AGAIN;
-    default:
-        return HR_TIMEOUT;
-    }
-}
-
-enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
+/* One look at what is there, and if there is nothing, a wait for it. Returns 0 (there may
+ * be something), ETIMEDOUT or EINTR. */
+static int wait_once(struct hr_pipeline *p, int64_t until_ns)
 {
     struct hr_waiter waiter;
     struct hr_after after = {0};
@@ -192,10 +154,30 @@ enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
     }
     hr__engine_unlock(p, &after);
     if (!must_wait)
-        return HR_OK;
-    int result = park_for_item(&p->sink, &waiter.parker, until_ns);
+        return 0;
+    int result = hr__park(&waiter.parker, until_ns);
     leave_list(p, &waiter, HR_SYS(now_ns)() - begin_ns, result == 0);
-    return wait_status(result);
+    return result;
+}
+
+/* A wake-up may be left out by somebody who will be back in some microseconds, and then
+ * comes upon the one task that takes long. So a consumer looks by itself now and then, at
+ * what is ready and at who could be woken. */
+enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
+{
+    int64_t limit_ns = LOOK_MIN_NS;
+    for (;;) {
+        int64_t look_ns = HR_SYS(now_ns)() + limit_ns;
+        bool last = look_ns >= until_ns;
+        int result = wait_once(p, last ? until_ns : look_ns);
+        if (result == 0)
+            return HR_OK;
+        if (result == EINTR)
+            return HR_AGAIN;
+        if (last)
+            return HR_TIMEOUT;
+        limit_ns = limit_ns < LOOK_MAX_NS / 2 ? limit_ns * 2 : LOOK_MAX_NS;
+    }
 }
 
 void hr__pipeline_want(struct hr_pipeline *p, bool wanted)

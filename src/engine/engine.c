@@ -157,7 +157,8 @@ static void end_locked(struct hr_pipeline *p, int64_t now_ns)
         hr__unpark(&p->workers[i].parker);
 }
 
-void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
+void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
+                            struct hr_after *after)
 {
     hr__mutex_assert_held(&p->lock);
     if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
@@ -181,27 +182,44 @@ static bool back_soon_locked(const struct hr_pipeline *p, int its_stage)
     return own_ns > 0 && own_ns < HR_WAKE_COST_NS;
 }
 
+/* The same of the workers, for a caller that is none or does no more. Whoever is at a
+ * task that usually is short, but at this one for longer already, is not back soon. */
+static bool any_back_soon_locked(const struct hr_pipeline *p, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < p->num_threads; i++) {
+        const struct hr_worker *w = &p->workers[i];
+        if (w->parked)
+            continue;
+        if (w->stage < 0 ||
+            (back_soon_locked(p, w->stage) && now_ns - w->since_ns < HR_WAKE_COST_NS))
+            return true;
+    }
+    return false;
+}
+
 /* Is the backlog worth a wake-up? Yes when nobody else would come to it soon: no worker is
- * awake, or the caller is gone for longer, or the backlog itself is longer than that. */
+ * awake, or the caller or all of them are gone for longer, or the backlog itself is longer
+ * than that. */
 static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
-                                uint32_t ready)
+                                uint32_t ready, int64_t now_ns)
 {
     if (p->parked_count == p->num_threads)
         return true;
-    if (its_stage >= 0 && !back_soon_locked(p, its_stage))
+    if (its_stage >= 0 ? !back_soon_locked(p, its_stage)
+                       : !any_back_soon_locked(p, now_ns))
         return true;
     int stage = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int64_t ema_ns = p->stages[stage].ema_ns;
     return ema_ns == 0 || ema_ns * (int64_t)ready >= HR_WAKE_COST_NS;
 }
 
-void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
-                                    struct hr_after *after)
+void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
+                                    int64_t now_ns, struct hr_after *after)
 {
     if (!p->parked)
         return;
     uint32_t ready = hr__sched_ready(p->sched, HR_LANES_NATIVE, 4);
-    if (ready > 0 && worth_waking_locked(p, its_stage, ready))
+    if (ready > 0 && worth_waking_locked(p, its_stage, ready, now_ns))
         hr__engine_wake_one_locked(p, after);
     else if (hr__session_allowed_locked(p, now_ns) &&
              hr__sched_peek(p->sched, hr__session_lanes_locked(p)) >= 0)
@@ -261,7 +279,8 @@ void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t 
     int64_t each = task_ns / tasks;
     if (each < 1)
         each = 1;
-    stage->ema_ns = stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
+    stage->ema_ns =
+        stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
 }
 
 void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,

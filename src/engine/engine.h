@@ -88,7 +88,7 @@ struct hr_fork {
     hr_slot_fn fn;
     void *cookie;
     size_t count;
-    _Atomic size_t next;     /* slot to run; relaxed: slots are independent, the end is
+    _Atomic size_t next; /* slot to run; relaxed: slots are independent, the end is
                                 ordered by the lock */
     uint32_t stage;
     int64_t item;
@@ -164,7 +164,7 @@ struct hr_pipeline {
     struct hr_worker *parked;
     uint32_t parked_count;
     struct hr_fork *forks;
-    uint32_t alive;          /* threads that have not left yet */
+    uint32_t alive; /* threads that have not left yet */
     bool started, cancelled, ended, joined;
     int64_t started_ns, ended_ns, foreign_progress_ns;
     uint32_t foreign_active; /* workers inside a session */
@@ -196,14 +196,15 @@ struct hr_pipeline {
 /* After any scheduler event: move items to the sink, collect what was let go, notice the
  * end. Wakes nobody: the three functions below do, when the caller knows what it does
  * next. */
-void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after);
+void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
+                            struct hr_after *after);
 /* Wake consumers for what is ready. its_stage: as below. */
 void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
                                       int64_t now_ns, struct hr_after *after);
 /* Wake a worker for work that the caller leaves undone. its_stage: of the task that it
  * runs next, -1 if it runs none. */
-void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage, int64_t now_ns,
-                                    struct hr_after *after);
+void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
+                                    int64_t now_ns, struct hr_after *after);
 /* Wake the source helper if it is due. */
 void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after);
 /* The item is done with; its values are released after the unlock. */
@@ -232,7 +233,8 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  struct hr_value *exception);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
 void hr__pipeline_unref(struct hr_pipeline *p);
-enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_error *err);
+enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
+                                            struct hr_error *err);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);

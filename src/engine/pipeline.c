@@ -84,8 +84,7 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
 static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *plan,
                                  struct hr_error *err)
 {
-    enum hr_status status =
-        hr__plan_schedule(plan, HR_SYS(now_ns)(), &p->sched, err);
+    enum hr_status status = hr__plan_schedule(plan, HR_SYS(now_ns)(), &p->sched, err);
     if (status != HR_OK)
         return status;
     if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->count - 2)) != HR_OK)
@@ -186,8 +185,8 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
     bool helper = (int32_t)i == p->source_helper;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->alive++;
-    int code = HR_SYS(thread_start)(&w->thread,
-                                    helper ? hr__source_helper_main : hr__worker_main, w);
+    int code = HR_SYS(thread_start)(
+        &w->thread, helper ? hr__source_helper_main : hr__worker_main, w);
     if (code == 0) {
         w->started = true;
         return HR_OK;
@@ -232,7 +231,8 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     if (p->started || p->cancelled) {
         bool stopped = p->cancelled;
         hr__mutex_unlock(&p->lock);
-        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0, "the pipeline was %s before",
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the pipeline was %s before",
                             stopped ? "stopped" : "started");
     }
     enum hr_status status = hr__loop_start(&p->loop, err);
@@ -299,8 +299,9 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     if (hr__pipeline_forked(p))
         return;
     hr__mutex_lock(&p->lock);
-    hr__engine_cancel_locked(p, HR_SYS(now_ns)(), &after);
-    hr__engine_wake_workers_locked(p, -1, 0, &after);
+    int64_t now_ns = HR_SYS(now_ns)();
+    hr__engine_cancel_locked(p, now_ns, &after);
+    hr__engine_wake_workers_locked(p, -1, now_ns, &after);
     hr__engine_wake_helper_locked(p, &after);
     hr__engine_unlock(p, &after);
 }
@@ -329,7 +330,8 @@ static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
     return p->alive == 0;
 }
 
-static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p, struct hr_error *err)
+static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
+                                              struct hr_error *err)
 {
     const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {

@@ -75,7 +75,8 @@ static enum hr_status check_place(const struct hr_plan *plan, bool is_source,
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan has its source already");
     if (!is_source && plan->count == 0)
-        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0, "the plan needs a source first");
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan needs a source first");
     if (plan->count == STAGES_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0, "more than %d stages",
                             STAGES_MAX);
@@ -126,14 +127,14 @@ static enum hr_status apply_options(struct hr_plan *plan,
     struct hr_sched_stage *sched = &plan->sched_stages[plan->count - 1];
     if (options->concurrency > 0)
         stage->concurrency = sched->concurrency = options->concurrency;
-    sched->order = options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT
-                                                     : HR_ORDER_COMPLETION;
+    sched->order =
+        options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT : HR_ORDER_COMPLETION;
     if (options->limit_failures)
         sched->failures_max = options->max_failures;
     sched->fraction_num = options->fraction_num;
     sched->fraction_den = options->fraction_den;
-    stage->key = (struct hr_key){.used = options->has_key != 0,
-                                 .index = options->key_index};
+    stage->key =
+        (struct hr_key){.used = options->has_key != 0, .index = options->key_index};
     if (options->has_key && options->key_name) {
         stage->key.name = hr__strdup(options->key_name);
         if (!stage->key.name)
@@ -153,7 +154,8 @@ static enum hr_status add_pipe(struct hr_plan *plan, enum hr_stage_kind kind,
         options = &defaults;
     enum hr_status status = check_options(options, err);
     if (status == HR_OK)
-        status = add(plan, kind, body, lane, options->name ? options->name : op_name, err);
+        status =
+            add(plan, kind, body, lane, options->name ? options->name : op_name, err);
     if (status != HR_OK)
         return status;
     status = apply_options(plan, options, err);
@@ -175,7 +177,8 @@ enum hr_status hr_plan_source(struct hr_plan *plan, struct hr_source *source,
 }
 
 enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
-                            const struct hr_stage_options *options, struct hr_error *err)
+                            const struct hr_stage_options *options,
+                            struct hr_error *err)
 {
     enum hr_status status = add_pipe(plan, HR_STAGE_MAP, HR_BODY_OP, HR_LANE_NATIVE,
                                      op->cls->name, options, err);
@@ -206,8 +209,8 @@ enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last
 
 enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
 {
-    return add(plan, HR_STAGE_DISAGGREGATE, HR_BODY_SPREAD, HR_LANE_LIGHT, "disaggregate",
-               err);
+    return add(plan, HR_STAGE_DISAGGREGATE, HR_BODY_SPREAD, HR_LANE_LIGHT,
+               "disaggregate", err);
 }
 
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
@@ -235,8 +238,8 @@ enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *r
 enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
                                        struct hr_foreign *foreign, struct hr_error *err)
 {
-    enum hr_status status = add(plan, HR_STAGE_SOURCE, HR_BODY_FOREIGN_SOURCE,
-                                HR_LANE_SOURCE, name, err);
+    enum hr_status status =
+        add(plan, HR_STAGE_SOURCE, HR_BODY_FOREIGN_SOURCE, HR_LANE_SOURCE, name, err);
     if (status != HR_OK)
         return status;
     last(plan)->foreign = *foreign;
@@ -245,13 +248,14 @@ enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
 }
 
 enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *foreign,
-                                     bool expand, const struct hr_stage_options *options,
+                                     bool expand,
+                                     const struct hr_stage_options *options,
                                      struct hr_error *err)
 {
-    enum hr_status status = add_pipe(
-        plan, expand ? HR_STAGE_EXPAND : HR_STAGE_MAP,
-        expand ? HR_BODY_FOREIGN_EXPAND : HR_BODY_FOREIGN_MAP, HR_LANE_FOREIGN, "stage",
-        options, err);
+    enum hr_status status =
+        add_pipe(plan, expand ? HR_STAGE_EXPAND : HR_STAGE_MAP,
+                 expand ? HR_BODY_FOREIGN_EXPAND : HR_BODY_FOREIGN_MAP, HR_LANE_FOREIGN,
+                 "stage", options, err);
     if (status != HR_OK)
         return status;
     last(plan)->foreign = *foreign;

@@ -12,19 +12,19 @@
 
 /* One call of a foreign stage's op. The engine fills the first part. */
 struct hr_call {
-    struct hr_value *in;    /* the item or the field that the stage works on. The call
+    struct hr_value *in; /* the item or the field that the stage works on. The call
                                takes the value (leaves it empty) unless it fails before;
                                NULL for a source and for a continued expand */
-    void **iterator;        /* expand: the task's state between calls, NULL at first; a
+    void **iterator;     /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
-    uint32_t grant;         /* most outputs to give */
+    uint32_t grant;      /* most outputs to give */
 
     enum hr_task_outcome outcome;
     uint32_t out_count;
     struct hr_value out[HR_SCHED_GRANT_MAX];
-    struct hr_error error;      /* HR_TASK_FAILED */
-    struct hr_value exception;  /* HR_TASK_FAILED: the language's own, or empty */
-    bool fatal;                 /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+    struct hr_error error;     /* HR_TASK_FAILED */
+    struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
+    bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
 };
 
 struct hr_foreign_class {
@@ -57,10 +57,12 @@ struct hr_runtime {
 /* For hr_plan: stages of a runtime. Ownership: take *foreign on HR_OK. */
 enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime);
 enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
-                                       struct hr_foreign *foreign, struct hr_error *err);
+                                       struct hr_foreign *foreign,
+                                       struct hr_error *err);
 /* expand: a generator (1 → n), else 1 → 0 or 1. */
 enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *foreign,
-                                     bool expand, const struct hr_stage_options *options,
+                                     bool expand,
+                                     const struct hr_stage_options *options,
                                      struct hr_error *err);
 
 /* ---- for an attached consumer ---- */

@@ -22,9 +22,9 @@
 #include "base/banned.h"
 
 #define SLICE_NS 1000000
-#define CLAIM_NS 100000        /* tasks for about this long are claimed at once */
-#define LONG_TASK_NS 50000     /* a second worker attaches for tasks over this */
-#define NO_PROGRESS_NS 900000  /* ... or when nothing was finished for this long */
+#define CLAIM_NS 100000       /* tasks for about this long are claimed at once */
+#define LONG_TASK_NS 50000    /* a second worker attaches for tasks over this */
+#define NO_PROGRESS_NS 900000 /* ... or when nothing was finished for this long */
 
 uint32_t hr__session_lanes_locked(const struct hr_pipeline *p)
 {
@@ -90,8 +90,8 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
     if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
-        uint32_t grant = claim->stage == 0 ? hr__source_grant_locked(p, claim->grant)
-                                           : claim->grant;
+        uint32_t grant =
+            claim->stage == 0 ? hr__source_grant_locked(p, claim->grant) : claim->grant;
         prepare_call(call, NULL, &state->iterator, grant);
         return true;
     }
@@ -102,8 +102,8 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     if (!field) {
         struct hr_item *item = state->item;
         state->item = NULL;
-        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, now_ns,
-                                      after);
+        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none,
+                                      now_ns, after);
         return false;
     }
     prepare_call(call, field, &state->iterator, claim->grant);
@@ -119,7 +119,8 @@ static uint32_t claim_size(const struct hr_stage *stage)
 }
 
 /* Claim tasks of the stage nearest the sink into w->claims and w->calls. */
-static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
+static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
+                             struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
     uint32_t lanes = hr__session_lanes_locked(p);
@@ -222,8 +223,8 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 }
 
 static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
-                         const struct hr_item *item, struct hr_call *call, int64_t now_ns,
-                         struct hr_after *after)
+                         const struct hr_item *item, struct hr_call *call,
+                         int64_t now_ns, struct hr_after *after)
 {
     hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
     hr__engine_cancel_locked(p, now_ns, after);
@@ -249,8 +250,8 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
     hr_handle handles[HR_SCHED_GRANT_MAX];
-    uint32_t n = hr__engine_wrap_locked(p, claim->stage, item, call->out, call->out_count,
-                                        handles);
+    uint32_t n = hr__engine_wrap_locked(p, claim->stage, item, call->out,
+                                        call->out_count, handles);
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
@@ -270,7 +271,8 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     if (stage->body == HR_BODY_FOREIGN_SOURCE) {
-        hr__source_finish_locked(p, &w->claims[0], &w->calls[0], took_ns, now_ns, after);
+        hr__source_finish_locked(p, &w->claims[0], &w->calls[0], took_ns, now_ns,
+                                 after);
         return;
     }
     hr__stage_account_locked(stage, took_ns, made);
@@ -332,8 +334,8 @@ static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
             hr__engine_finish_locked(p, w->claims[i].task, HR_TASK_DONE, &handle, 1,
                                      now_ns, after);
         } else {
-            hr__engine_finish_locked(p, w->claims[i].task, HR_TASK_DONE, NULL, 0, now_ns,
-                                     after);
+            hr__engine_finish_locked(p, w->claims[i].task, HR_TASK_DONE, NULL, 0,
+                                     now_ns, after);
         }
     }
     return now_ns;

@@ -38,7 +38,7 @@ void hr__sink_spend(struct hr_sink *sink, struct hr_item *item)
     struct hr_item *head = atomic_load_explicit(&sink->spent, memory_order_relaxed);
     do
         item->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&sink->spent, &head, item,
-                                                  memory_order_release, /* exchange in */
-                                                  memory_order_relaxed)); /* the pump */
+    while (!atomic_compare_exchange_weak_explicit(
+        &sink->spent, &head, item, memory_order_release, /* exchange in */
+        memory_order_relaxed)); /* the pump */
 }

@@ -68,7 +68,8 @@ static size_t item_bytes(const struct hr_item *item)
  * task: an aggregate would wait for ever. */
 static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
 {
-    bool open = p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
+    bool open =
+        p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
     hr__sched_gate(p->sched, 0, open, now_ns);
 }
 
@@ -117,8 +118,8 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
     hr__stage_account_locked(stage, took_ns, call->out_count);
-    uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out, call->out_count,
-                                        handles);
+    uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
+                                        call->out_count, handles);
     size_t bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct hr_item *item = hr__item_of(handles[i]);

@@ -70,7 +70,8 @@ void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
     hr__mutex_unlock(&p->lock);
 }
 
-enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i, struct hr_failure *out)
+enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i,
+                                   struct hr_failure *out)
 {
     enum hr_status status = HR_END;
     if (hr__pipeline_forked(p))

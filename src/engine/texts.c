@@ -11,7 +11,8 @@ struct texts {
     char *bytes;
 };
 
-static enum hr_status texts_next(void *state, struct hr_value *out, struct hr_error *err)
+static enum hr_status texts_next(void *state, struct hr_value *out,
+                                 struct hr_error *err)
 {
     struct texts *t = state;
     if (t->next == t->count)

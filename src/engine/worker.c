@@ -172,7 +172,8 @@ uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
             struct hr_item lost = {.index = index};
             struct hr_error err = {0};
             struct hr_value none = HR_VALUE_EMPTY;
-            (void)hr_error_set(&err, HR_ERR_NOMEM, "pipeline", 0, "no memory for an item");
+            (void)hr_error_set(&err, HR_ERR_NOMEM, "pipeline", 0,
+                               "no memory for an item");
             hr__engine_fail_item_locked(p, stage, &lost, &err, &none);
             continue;
         }
@@ -327,12 +328,14 @@ static int64_t run_collate_task(struct hr_worker *w, const struct hr_claim *clai
                                 struct hr_after *after)
 {
     struct hr_pipeline *p = w->pipeline;
-    _Static_assert(sizeof(hr_handle) == sizeof(struct hr_item *), "handles are pointers");
+    _Static_assert(sizeof(hr_handle) == sizeof(struct hr_item *),
+                   "handles are pointers");
     struct hr_item **items = (struct hr_item **)(uintptr_t)claim->inputs;
     uint32_t n = claim->input_count;
     struct hr_error err = {0};
     struct hr_value batch = HR_VALUE_EMPTY, none = HR_VALUE_EMPTY;
-    enum hr_status status = hr__collate(&p->stages[claim->stage], items, n, &batch, &err);
+    enum hr_status status =
+        hr__collate(&p->stages[claim->stage], items, n, &batch, &err);
     if (status == HR_OK) {
         for (uint32_t i = 0; i < n; i++) {
             hr_value_release(&items[i]->value);
@@ -368,7 +371,8 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     if (claim->closing) {
         int64_t closed_ns = HR_SYS(now_ns)();
         hr__worker_lock(w);
-        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, closed_ns, after);
+        hr__engine_finish_locked(p, claim->task, HR_TASK_DONE, NULL, 0, closed_ns,
+                                 after);
         hr__engine_let_go(after, item);
         return closed_ns;
     }
@@ -386,8 +390,8 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
     if (!usable) {
-        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none, end_ns,
-                                      after);
+        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none,
+                                      end_ns, after);
         return end_ns;
     }
     hr_handle handles[HR_SCHED_GRANT_MAX];
@@ -396,16 +400,16 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     for (uint32_t i = 0; i < count; i++) {
         size_t at = state->position + i;
         struct hr_item parent = {.index = index[at]};
-        made += hr__engine_wrap_locked(p, claim->stage, &parent,
-                                       &hr_list_peek(&item->value)[at], 1,
-                                       &handles[made]);
+        made +=
+            hr__engine_wrap_locked(p, claim->stage, &parent,
+                                   &hr_list_peek(&item->value)[at], 1, &handles[made]);
     }
     state->position += count;
     bool done = state->position == size;
     if (done)
         hr__engine_let_go(after, item);
-    hr__engine_finish_locked(p, claim->task, done ? HR_TASK_DONE : HR_TASK_MORE, handles,
-                             made, end_ns, after);
+    hr__engine_finish_locked(p, claim->task, done ? HR_TASK_DONE : HR_TASK_MORE,
+                             handles, made, end_ns, after);
     return end_ns;
 }
 
@@ -442,7 +446,8 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
 }
 
 /* The item that a task is about: for a source, the one it is to make. */
-static int64_t item_index_locked(const struct hr_pipeline *p, const struct hr_claim *claim)
+static int64_t item_index_locked(const struct hr_pipeline *p,
+                                 const struct hr_claim *claim)
 {
     if (claim->input_count > 0)
         return hr__item_of(claim->inputs[0])->index;
@@ -553,7 +558,8 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
         w->park_limit_ns = PARK_MIN_NS;
         return hr__session_run_locked(w, now_ns, after);
     }
-    if (native >= 0 && hr__sched_claim(p->sched, HR_LANES_NATIVE, now_ns, &w->claims[0])) {
+    if (native >= 0 &&
+        hr__sched_claim(p->sched, HR_LANES_NATIVE, now_ns, &w->claims[0])) {
         w->park_limit_ns = PARK_MIN_NS;
         return hr__worker_run_native_locked(w, now_ns, after);
     }

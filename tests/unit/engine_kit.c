@@ -433,6 +433,39 @@ void kit_sort(long *numbers, size_t count)
     qsort(numbers, count, sizeof(*numbers), by_value);
 }
 
+/* ---- gates ---- */
+
+void kit_gate_hook(void *cookie, struct hr_ctx *ctx, long number)
+{
+    struct kit_gate *gate = cookie;
+    (void)ctx;
+    if (number < gate->from)
+        return;
+    pthread_mutex_lock(&gate->mutex);
+    gate->inside++;
+    pthread_cond_broadcast(&gate->changed);
+    while (!gate->open)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    gate->inside--;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void kit_gate_open(struct kit_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->open = true;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void kit_gate_await(struct kit_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    while (gate->inside == 0)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
 /* ---- the process ---- */
 
 static int entries(const char *path)

@@ -6,6 +6,7 @@
 #ifndef HR_ENGINE_KIT_H
 #define HR_ENGINE_KIT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "fake_runtime.h"
@@ -89,6 +90,28 @@ size_t kit_drain(struct hr_pipeline *pipeline, bool attached, long *numbers, siz
                  enum hr_status *end);
 /* Numbers in rising order. */
 void kit_sort(long *numbers, size_t count);
+
+/* A gate that ops and sources wait at. */
+struct kit_gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    /* under mutex */
+    bool open;
+    int inside;
+    /* const */
+    long from; /* items below pass */
+};
+
+#define KIT_GATE(from_)                                                                \
+    {.mutex = PTHREAD_MUTEX_INITIALIZER,                                               \
+     .changed = PTHREAD_COND_INITIALIZER,                                              \
+     .from = (from_)}
+
+/* An op's hook whose cookie is a gate. */
+void kit_gate_hook(void *gate, struct hr_ctx *ctx, long number);
+void kit_gate_open(struct kit_gate *gate);
+/* Wait until somebody waits at it. */
+void kit_gate_await(struct kit_gate *gate);
 
 /* Entries in /proc/self/task and /proc/self/fd. */
 int kit_thread_count(void);
