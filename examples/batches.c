@@ -20,10 +20,10 @@ int main(int argc, char **argv)
 
     enum hr_status status = HR_OK;
     if (hr_plan_new(&plan, &err) || /* HR_OK is 0 */
-        hr_source_of_texts((const char *const *)argv + 1, (size_t)argc - 1, &paths, &err) ||
+        hr_source_of_texts((const char *const *)argv + 1, (size_t)argc - 1, &paths,
+                           &err) ||
         hr_image_load_batch_op(&options, 0, &load, &err) ||
-        hr_plan_source(plan, &paths, &err) ||
-        hr_plan_aggregate(plan, 32, 0, 0, &err) ||
+        hr_plan_source(plan, &paths, &err) || hr_plan_aggregate(plan, 32, 0, 0, &err) ||
         hr_plan_pipe(plan, &load, NULL, &err) || hr_plan_sink(plan, 3, &err) ||
         hr_pipeline_new(&plan, NULL, &pipeline, &err) ||
         hr_pipeline_start(pipeline, &err))

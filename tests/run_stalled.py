@@ -16,7 +16,12 @@ def run(program: str, seed: int) -> str:
     env = dict(os.environ, HR_STALL=str(seed))
     try:
         done = subprocess.run(
-            [program], env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            [program],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired as late:
         output = late.stdout or b""
@@ -36,7 +41,11 @@ def main() -> int:
             failed += bool(wrong)
             state = "not ok" if wrong else "ok"
             print(f"{state} {number} - {os.path.basename(program)} HR_STALL={seed}")
-            print("".join(f"# {line}\n" for line in wrong.splitlines()), end="", flush=True)
+            print(
+                "".join(f"# {line}\n" for line in wrong.splitlines()),
+                end="",
+                flush=True,
+            )
     return 1 if failed else 0
 
 

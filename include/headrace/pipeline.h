@@ -49,26 +49,26 @@ enum hr_output_order {
 
 /* Zero-initialise for the defaults. */
 struct hr_stage_options {
-    const char *name;              /* NULL: the op's */
-    uint32_t concurrency;          /* tasks in flight; 0 means 1 */
+    const char *name;     /* NULL: the op's */
+    uint32_t concurrency; /* tasks in flight; 0 means 1 */
     enum hr_output_order order;
-    int64_t max_failures;          /* with limit_failures: tolerated failures */
-    uint32_t fraction_num;         /* with fraction_den > 0: tolerated failures divided */
-    uint32_t fraction_den;         /*   by invocations, after 100 invocations */
-    int limit_failures;            /* 0: any number of failures is skipped */
-    const char *key_name;          /* apply the op to this field of a record ... */
-    int key_index;                 /* ... or, with has_key and no key_name, to this one */
+    int64_t max_failures;  /* with limit_failures: tolerated failures */
+    uint32_t fraction_num; /* with fraction_den > 0: tolerated failures divided */
+    uint32_t fraction_den; /*   by invocations, after 100 invocations */
+    int limit_failures;    /* 0: any number of failures is skipped */
+    const char *key_name;  /* apply the op to this field of a record ... */
+    int key_index;         /* ... or, with has_key and no key_name, to this one */
     int has_key;
 };
 
-HR_API HR_MUST_USE enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_new(struct hr_plan **out,
+                                              struct hr_error *err);
 HR_API void hr_plan_free(struct hr_plan **plan);
 
 /* Ownership: each takes *source or *op and empties it on HR_OK.
  * Errors: HR_ERR_ARG (names the argument), HR_ERR_STATE (out of order), HR_ERR_NOMEM. */
-HR_API HR_MUST_USE enum hr_status hr_plan_source(struct hr_plan *plan,
-                                                 struct hr_source *source,
-                                                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_plan_source(struct hr_plan *plan, struct hr_source *source, struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
                                                const struct hr_stage_options *options,
                                                struct hr_error *err);
@@ -81,8 +81,8 @@ HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32
 HR_API HR_MUST_USE enum hr_status hr_plan_disaggregate(struct hr_plan *plan,
                                                        struct hr_error *err);
 /* Up to buffer_size finished items wait for the consumer, besides those being made. */
-HR_API HR_MUST_USE enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
-                                               struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size, struct hr_error *err);
 
 /* ---- running ---- */
 
@@ -96,9 +96,9 @@ struct hr_pipeline_options {
 
 /* Ownership: takes *plan and nulls it on HR_OK.
  * Errors: HR_ERR_STATE (no source or no sink), HR_ERR_NOMEM. */
-HR_API HR_MUST_USE enum hr_status hr_pipeline_new(
-    struct hr_plan **plan, const struct hr_pipeline_options *options,
-    struct hr_pipeline **out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_pipeline_new(struct hr_plan **plan, const struct hr_pipeline_options *options,
+                struct hr_pipeline **out, struct hr_error *err);
 
 /* Start the threads. If not all can be had it runs with fewer, at least one.
  * Errors: HR_ERR_STATE (started before), HR_ERR_THREAD. Threads: any. */
@@ -134,7 +134,7 @@ struct hr_stage_stats {
     uint32_t concurrency;
     uint64_t items_in, items_out, filtered, failed, released;
     uint32_t running, queued, capacity; /* of its input channel */
-    uint64_t busy_ns;     /* running tasks, summed over threads */
+    uint64_t busy_ns;                   /* running tasks, summed over threads */
     uint64_t starved_ns;  /* one more task could run, but there is no input */
     uint64_t blocked_ns;  /* one more task could run, but its output has no room */
     uint64_t ready_ns;    /* one more task could run, but no thread is free for it */
@@ -144,15 +144,15 @@ struct hr_stage_stats {
 };
 
 /* Threads: any. Returns the number of stages; fills at most max. */
-HR_API size_t hr_pipeline_stats(struct hr_pipeline *pipeline, struct hr_stage_stats *out,
-                                size_t max);
+HR_API size_t hr_pipeline_stats(struct hr_pipeline *pipeline,
+                                struct hr_stage_stats *out, size_t max);
 
 struct hr_pipeline_summary {
     uint32_t num_threads;
-    int64_t elapsed_ns;       /* since start, to now or to the end */
+    int64_t elapsed_ns;        /* since start, to now or to the end */
     uint64_t consumer_wait_ns; /* inside next, waiting for an item */
     uint64_t delivered;
-    uint64_t failed;          /* items in the ledger */
+    uint64_t failed; /* items in the ledger */
 };
 
 HR_API void hr_pipeline_summary(struct hr_pipeline *pipeline,
@@ -160,8 +160,8 @@ HR_API void hr_pipeline_summary(struct hr_pipeline *pipeline,
 
 struct hr_failure {
     char stage[64];
-    int64_t index;    /* source index of the item, -1 unknown */
-    char label[128];  /* e.g. its path; "" unknown */
+    int64_t index;   /* source index of the item, -1 unknown */
+    char label[128]; /* e.g. its path; "" unknown */
     struct hr_error error;
 };
 

@@ -86,9 +86,9 @@ struct stage {
     struct task_list paused;   /* paused, need a place */
     uint32_t running;          /* RUNNING + PAUSED, without those that ride */
     uint32_t riding;
-    uint32_t active;           /* RUNNING */
-    uint32_t held;             /* DONE */
-    uint32_t behind;           /* places of tasks and marks that may not deliver yet;
+    uint32_t active; /* RUNNING */
+    uint32_t held;   /* DONE */
+    uint32_t behind; /* places of tasks and marks that may not deliver yet;
                                   counted for streams only */
     /* epochs: tasks start in epoch_in and deliver in epoch_out; a mark is pending
      * exactly while they differ (by one) */

@@ -387,10 +387,11 @@ static bool do_ride(struct drive *d, uint32_t lead)
            hr__sched_ride(d->sched, lead, d->now, &claim)) {
         struct sim_task *task = &d->tasks[claim.task];
 
-        SAY(d, "ride stage %u task %u behind task %u input (%u)", claim.stage, claim.task,
-            lead, (unsigned)claim.inputs[0]);
+        SAY(d, "ride stage %u task %u behind task %u input (%u)", claim.stage,
+            claim.task, lead, (unsigned)claim.inputs[0]);
         if (task->active || claim.stage != d->tasks[lead].claim.stage)
-            return fail(d, "task %u rides, but is at work or of another stage", claim.task);
+            return fail(d, "task %u rides, but is at work or of another stage",
+                        claim.task);
         task->claim = claim;
         task->before = lead;
         task->rides = false;
