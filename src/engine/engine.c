@@ -269,6 +269,13 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 
+bool hr__stage_may_ride_locked(const struct hr_pipeline *p, const struct hr_stage *stage)
+{
+    return stage->ema_ns > 0 &&
+           (stage->is_batched ||
+            atomic_load_explicit(&p->sink.waiting, memory_order_relaxed) == 0);
+}
+
 /* ---- accounts ---- */
 
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks)

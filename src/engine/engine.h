@@ -57,6 +57,7 @@ struct hr_stage {
     char name[64];
     enum hr_stage_body body;
     bool columns; /* collate */
+    bool is_batched; /* its items are gathered into batches further down */
     uint32_t concurrency;
     struct hr_key key;
     struct hr_source source;
@@ -171,6 +172,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     size_t read_ahead_bytes;
+    bool gate_shut;
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;
@@ -181,6 +183,7 @@ struct hr_pipeline {
     struct hr_claim refill_claim;
     int64_t refill_took_ns;
     _Atomic uint32_t refill_ready;
+    _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
@@ -231,6 +234,9 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  const struct hr_item *item, const struct hr_error *err,
                                  struct hr_value *exception);
+/* May a worker take several items of the stage at once? Those finished first then wait
+ * for the last, which must not keep a consumer waiting. */
+bool hr__stage_may_ride_locked(const struct hr_pipeline *p, const struct hr_stage *stage);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
 void hr__pipeline_unref(struct hr_pipeline *p);
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,

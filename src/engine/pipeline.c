@@ -57,6 +57,15 @@ static size_t items_needed(const struct hr_plan *plan)
     return n;
 }
 
+static void mark_batched(struct hr_pipeline *p)
+{
+    bool batched = false;
+    for (uint32_t i = p->stage_count; i-- > 0;) {
+        p->stages[i].is_batched = batched;
+        batched = batched || p->stages[i].body == HR_BODY_COLLATE;
+    }
+}
+
 static bool has_foreign_stage(const struct hr_plan *plan)
 {
     for (uint32_t i = 1; i < plan->count; i++)
@@ -169,6 +178,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     }
     p->stages = (*plan)->stages;
     p->stage_count = (*plan)->count;
+    mark_batched(p);
     (*plan)->stages = NULL;
     (*plan)->count = 0;
     hr_plan_free(plan);

@@ -110,9 +110,9 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
     return true;
 }
 
-static uint32_t claim_size(const struct hr_stage *stage)
+static uint32_t claim_size(const struct hr_pipeline *p, const struct hr_stage *stage)
 {
-    if (stage->body != HR_BODY_FOREIGN_MAP || stage->ema_ns == 0)
+    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride_locked(p, stage))
         return 1;
     int64_t n = CLAIM_NS / stage->ema_ns;
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
@@ -138,7 +138,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
             hr__source_taken_locked(p, &w->claims[n], now_ns);
         if (!ready_call_locked(w, &w->claims[n], &w->calls[n], now_ns, after))
             continue;
-        most = claim_size(stage);
+        most = claim_size(p, stage);
         n++;
     }
     return n;

@@ -70,12 +70,23 @@ static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     bool open =
         p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
+    if (open == !p->gate_shut)
+        return;
+    p->gate_shut = !open;
     hr__sched_gate(p->sched, 0, open, now_ns);
+}
+
+/* Tell the consumer, who looks without the lock, whether a refill would do something. */
+static void set_refill_due_locked(struct hr_pipeline *p)
+{
+    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, 2);
+    atomic_store_explicit(&p->refill_due, due, memory_order_relaxed); /* a hint */
 }
 
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns)
 {
+    set_refill_due_locked(p);
     if (p->read_ahead_bytes == 0)
         return;
     for (uint32_t i = 0; i < claim->input_count; i++)
@@ -135,6 +146,7 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     }
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
     set_gate_locked(p, now_ns);
+    set_refill_due_locked(p);
     if (call->fatal)
         hr__engine_cancel_locked(p, now_ns, after);
 }
@@ -288,7 +300,8 @@ static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after
 void hr__pipeline_refill(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
-    if (p->source_helper < 0 || !hr__mutex_try_lock(&p->lock))
+    if (!atomic_load_explicit(&p->refill_due, memory_order_relaxed) ||
+        !hr__mutex_try_lock(&p->lock))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
     if (!claim_refill_locked(p, p->read_ahead / 2, now_ns)) {

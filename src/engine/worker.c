@@ -278,7 +278,7 @@ static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns)
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t n = 1;
-    if (stage->body != HR_BODY_OP || stage->ema_ns == 0)
+    if (stage->body != HR_BODY_OP || !hr__stage_may_ride_locked(p, stage))
         return n;
     int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
     while (n < HR_SCHED_GRANT_MAX && n < most &&

@@ -128,7 +128,8 @@ uint32_t hr__sched_ready(const struct hr_sched *sched, uint32_t lanes, uint32_t 
 /* Start one more task of the same stage on the slot of `task`, a map or filter task that
  * the calling thread claimed last: it runs them one after another, so they count once
  * against the stage's concurrency. To be finished in the order of their claims; the slot
- * is free when the last of them is finished. False: no input, no room, or no more wanted. */
+ * is free when the last of them is finished. False: no input, no room, no more wanted, or
+ * the stage has a failure policy, which must end it right after the failure. */
 bool hr__sched_ride(struct hr_sched *sched, uint32_t task, int64_t now_ns,
                     struct hr_claim *out);
 
