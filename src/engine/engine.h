@@ -57,6 +57,8 @@ struct hr_stage {
     char name[64];
     enum hr_stage_body body;
     bool columns; /* collate */
+    bool limited; /* failures may end the run: then no task is begun after the last one
+                     allowed, so none are claimed ahead */
     uint32_t concurrency;
     struct hr_key key;
     struct hr_source source;
@@ -118,7 +120,9 @@ struct hr_worker {
     struct hr_worker *parked_next;
     /* breadcrumb: what it is doing; written under lock */
     int32_t stage; /* -1: nothing */
-    int64_t item;
+    _Atomic int64_t
+        item; /* relaxed; also written by the thread itself, from one task of
+                             several to the next */
     int64_t since_ns;
     bool reported;
 };

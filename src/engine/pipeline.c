@@ -71,7 +71,7 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
     w->pipeline = p;
     w->number = i;
     w->stage = -1;
-    w->item = -1;
+    atomic_init(&w->item, -1);
     hr__parker_init(&w->parker);
     hr__scratch_init(&w->scratch);
     w->ctx.worker = w;
@@ -284,7 +284,8 @@ static int64_t watch(void *cookie, int64_t now_ns)
         }
         w->reported = true;
         hr__log(HR_LOG_WARNING, "%s: item %lld is still running after %.3g s",
-                p->stages[w->stage].name, (long long)w->item,
+                p->stages[w->stage].name,
+                (long long)atomic_load_explicit(&w->item, memory_order_relaxed),
                 (double)(now_ns - w->since_ns) / 1e9);
     }
     hr__mutex_unlock(&p->lock);
@@ -340,10 +341,12 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
             oldest = w;
     }
     if (oldest)
-        return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
-                            "stage '%s' is still working on item %lld after %.3g s",
-                            p->stages[oldest->stage].name, (long long)oldest->item,
-                            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
+        return hr_error_set(
+            err, HR_TIMEOUT, "pipeline", 0,
+            "stage '%s' is still working on item %lld after %.3g s",
+            p->stages[oldest->stage].name,
+            (long long)atomic_load_explicit(&oldest->item, memory_order_relaxed),
+            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
     return hr_error_set(err, HR_TIMEOUT, "pipeline", 0, "%u threads have not ended yet",
                         p->alive);
 }

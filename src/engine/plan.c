@@ -131,6 +131,7 @@ static enum hr_status apply_options(struct hr_plan *plan,
         options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT : HR_ORDER_COMPLETION;
     if (options->limit_failures)
         sched->failures_max = options->max_failures;
+    stage->limited = sched->failures_max >= 0 || options->fraction_den > 0;
     sched->fraction_num = options->fraction_num;
     sched->fraction_den = options->fraction_den;
     stage->key =

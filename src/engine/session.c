@@ -80,11 +80,10 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->fatal = false;
 }
 
-/* Make the call of a claimed task ready. False: its key does not fit, and the task has
- * been finished as failed. */
-static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
-                              struct hr_call *call, int64_t now_ns,
-                              struct hr_after *after)
+/* Make the call of a claimed task ready. When its key does not fit the call has failed
+ * before it is made; it keeps its place, for tasks that ride are finished in order. */
+static void ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
+                              struct hr_call *call)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
@@ -93,34 +92,33 @@ static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
         uint32_t grant =
             claim->stage == 0 ? hr__source_grant_locked(p, claim->grant) : claim->grant;
         prepare_call(call, NULL, &state->iterator, grant);
-        return true;
+        return;
     }
     *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
     struct hr_error err = {0};
-    struct hr_value none = HR_VALUE_EMPTY;
     struct hr_value *field = hr__key_field(&stage->key, &state->item->value, &err);
-    if (!field) {
-        struct hr_item *item = state->item;
-        state->item = NULL;
-        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none,
-                                      now_ns, after);
-        return false;
-    }
     prepare_call(call, field, &state->iterator, claim->grant);
-    return true;
+    if (!field)
+        call->error = err;
+}
+
+/* One that has failed in ready_call_locked: a first call always has an input. */
+static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim,
+                      const struct hr_call *call)
+{
+    return claim->first && !call->in && stage->body != HR_BODY_FOREIGN_SOURCE;
 }
 
 static uint32_t claim_size(const struct hr_stage *stage)
 {
-    if (stage->body != HR_BODY_FOREIGN_MAP || stage->ema_ns == 0)
+    if (stage->body != HR_BODY_FOREIGN_MAP || stage->ema_ns == 0 || stage->limited)
         return 1;
     int64_t n = CLAIM_NS / stage->ema_ns;
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
 }
 
 /* Claim tasks of the stage nearest the sink into w->claims and w->calls. */
-static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
-                             struct hr_after *after)
+static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns)
 {
     struct hr_pipeline *p = w->pipeline;
     uint32_t lanes = hr__session_lanes_locked(p);
@@ -136,8 +134,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
             return 1;
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
-        if (!ready_call_locked(w, &w->claims[n], &w->calls[n], now_ns, after))
-            continue;
+        ready_call_locked(w, &w->claims[n], &w->calls[n]);
         most = claim_size(stage);
         n++;
     }
@@ -213,7 +210,13 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
-    size_t made = stage->foreign.cls->run(stage->foreign.state, w->calls, n, until_ns);
+    uint32_t ready = 0;
+    while (ready < n && !is_misfit(stage, &w->claims[ready], &w->calls[ready]))
+        ready++;
+    if (ready == 0)
+        return 1;
+    size_t made =
+        stage->foreign.cls->run(stage->foreign.state, w->calls, ready, until_ns);
     if (stage->body != HR_BODY_FOREIGN_EXPAND)
         return (uint32_t)made;
     struct hr_call *call = &w->calls[0];
@@ -406,7 +409,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     int64_t slice_end_ns = now_ns + SLICE_NS;
     uint32_t n;
     p->foreign_active++;
-    while ((n = claim_locked(w, now_ns, after)) > 0) {
+    while ((n = claim_locked(w, now_ns)) > 0) {
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
             now_ns = hr__worker_run_native_locked(w, now_ns, after);

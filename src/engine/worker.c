@@ -125,7 +125,7 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     if (n > 1) {
         hr__mutex_lock(&p->lock);
         fork.stage = (uint32_t)w->stage;
-        fork.item = w->item;
+        fork.item = atomic_load_explicit(&w->item, memory_order_relaxed);
         fork.link = p->forks;
         p->forks = &fork;
         size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
@@ -152,7 +152,7 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns)
 {
     w->stage = stage;
-    w->item = item;
+    atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
     w->reported = false;
 }
@@ -278,7 +278,7 @@ static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns)
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t n = 1;
-    if (stage->body != HR_BODY_OP || stage->ema_ns == 0)
+    if (stage->body != HR_BODY_OP || stage->ema_ns == 0 || stage->limited)
         return n;
     int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
     while (n < HR_SCHED_GRANT_MAX && n < most &&
@@ -291,6 +291,9 @@ static enum hr_status run_one(struct hr_worker *w, uint32_t i)
 {
     const struct hr_claim *claim = &w->claims[i];
     w->calls[i].error.status = HR_OK;
+    /* relaxed: for messages only */
+    atomic_store_explicit(&w->item, hr__item_of(claim->inputs[0])->index,
+                          memory_order_relaxed);
     return run_op(w, &w->pipeline->stages[claim->stage], hr__item_of(claim->inputs[0]),
                   &w->calls[i].error);
 }
