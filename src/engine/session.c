@@ -80,29 +80,25 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->fatal = false;
 }
 
-/* Make the call of a claimed task ready. When its key does not fit the call has failed
- * before it is made; it keeps its place, for tasks that ride are finished in order. */
-static void ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
-                              struct hr_call *call)
+/* No lock: make the call of a claimed task ready. When its key does not fit the call has
+ * failed before it is made; it keeps its place, for tasks that ride are finished in
+ * order. */
+static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
+                       struct hr_call *call)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
-    if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
-        uint32_t grant =
-            claim->stage == 0 ? hr__source_grant_locked(p, claim->grant) : claim->grant;
-        prepare_call(call, NULL, &state->iterator, grant);
-        return;
-    }
-    *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+    struct hr_value *field = NULL;
     struct hr_error err = {0};
-    struct hr_value *field = hr__key_field(&stage->key, &state->item->value, &err);
-    prepare_call(call, field, &state->iterator, claim->grant);
-    if (!field)
+    if (claim->first && stage->body != HR_BODY_FOREIGN_SOURCE)
+        field = hr__key_field(&stage->key, &state->item->value, &err);
+    prepare_call(call, field, &state->iterator, call->grant);
+    if (err.status != HR_OK)
         call->error = err;
 }
 
-/* One that has failed in ready_call_locked: a first call always has an input. */
+/* One that has failed in ready_call: a first call always has an input. */
 static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim,
                       const struct hr_call *call)
 {
@@ -117,7 +113,18 @@ static uint32_t claim_size(const struct hr_stage *stage)
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
 }
 
-/* Claim tasks of the stage nearest the sink into w->claims and w->calls. */
+static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                              struct hr_call *call)
+{
+    call->grant = claim->grant;
+    if (claim->stage == 0)
+        call->grant = hr__source_grant_locked(p, claim->grant);
+    else if (claim->first)
+        p->tasks[claim->task] =
+            (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+}
+
+/* Claim tasks of the stage nearest the sink into w->claims. */
 static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns)
 {
     struct hr_pipeline *p = w->pipeline;
@@ -134,7 +141,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns)
             return 1;
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
-        ready_call_locked(w, &w->claims[n], &w->calls[n]);
+        note_claim_locked(p, &w->claims[n], &w->calls[n]);
         most = claim_size(stage);
         n++;
     }
@@ -361,6 +368,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    bool ready = false;
     while (n > 0) {
         struct hr_item *item = p->tasks[w->claims[0].task].item;
         int64_t asked_ns = *now_ns;
@@ -369,6 +377,9 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);
+        for (uint32_t i = 0; i < n && !ready; i++)
+            ready_call(w, &w->claims[i], &w->calls[i]);
+        ready = true;
         int64_t waited_ns = 0;
         bool closing = w->claims[0].closing;
         if (!w->attached && !closing) {
