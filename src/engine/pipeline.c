@@ -179,7 +179,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
 /* ---- starting ---- */
 
 static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
-                                          struct hr_error *err)
+                                          struct hr_error *err) HR_ENGINE_LOCKED
 {
     struct hr_worker *w = &p->workers[i];
     bool helper = (int32_t)i == p->source_helper;
@@ -199,7 +199,8 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
 }
 
 /* The source helper first: nothing runs without it. Then as many workers as can be had. */
-static enum hr_status start_threads_locked(struct hr_pipeline *p, struct hr_error *err)
+static enum hr_status start_threads_locked(struct hr_pipeline *p,
+                                           struct hr_error *err) HR_ENGINE_LOCKED
 {
     enum hr_status status = HR_OK;
     if (p->source_helper >= 0)
@@ -227,17 +228,17 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     if (hr__pipeline_forked(p))
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was made before fork()");
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (p->started || p->cancelled) {
         bool stopped = p->cancelled;
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was %s before",
                             stopped ? "stopped" : "started");
     }
     enum hr_status status = hr__loop_start(&p->loop, err);
     if (status != HR_OK) {
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return status;
     }
     p->started = true;
@@ -258,9 +259,9 @@ enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_err
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was started before fork() and cannot be used "
                             "in the child process");
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     bool usable = p->started || p->cancelled;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return usable ? HR_OK
                   : hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                                  "the pipeline has not been started");
@@ -272,7 +273,7 @@ static int64_t watch(void *cookie, int64_t now_ns)
 {
     struct hr_pipeline *p = cookie;
     int64_t next_ns = now_ns + p->task_deadline_ns;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct hr_worker *w = &p->workers[i];
         if (w->stage < 0 || w->reported || !w->started)
@@ -288,7 +289,7 @@ static int64_t watch(void *cookie, int64_t now_ns)
                 (long long)atomic_load_explicit(&w->item, memory_order_relaxed),
                 (double)(now_ns - w->since_ns) / 1e9);
     }
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return next_ns < now_ns + WATCH_MIN_NS ? now_ns + WATCH_MIN_NS : next_ns;
 }
 
@@ -299,7 +300,7 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     struct hr_after after = {0};
     if (hr__pipeline_forked(p))
         return;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     hr__engine_cancel_locked(p, now_ns, &after);
     hr__engine_wake_workers_locked(p, -1, now_ns, &after);
@@ -307,7 +308,8 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     hr__engine_unlock(p, &after);
 }
 
-static void unlist_stopper_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
+static void unlist_stopper_locked(struct hr_pipeline *p,
+                                  struct hr_waiter *waiter) HR_ENGINE_LOCKED
 {
     struct hr_waiter **at = &p->stoppers;
     while (*at != waiter)
@@ -316,23 +318,24 @@ static void unlist_stopper_locked(struct hr_pipeline *p, struct hr_waiter *waite
 }
 
 /* Lock held, dropped while waiting. False: the deadline passed. */
-static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
+static bool await_threads_locked(struct hr_pipeline *p,
+                                 int64_t deadline_ns) HR_ENGINE_LOCKED
 {
     struct hr_waiter waiter = {.next = p->stoppers};
     hr__parker_init(&waiter.parker);
     p->stoppers = &waiter;
     bool in_time = true;
     while (p->alive > 0 && in_time) {
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         in_time = hr__park(&waiter.parker, deadline_ns) != ETIMEDOUT;
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
     }
     unlist_stopper_locked(p, &waiter);
     return p->alive == 0;
 }
 
 static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
-                                              struct hr_error *err)
+                                              struct hr_error *err) HR_ENGINE_LOCKED
 {
     const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
@@ -373,15 +376,15 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
     hr__pipeline_cancel(p);
     if (is_inside(p))
         return HR_OK;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (!await_threads_locked(p, deadline_ns)) {
         enum hr_status status = say_who_is_stuck_locked(p, err);
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return status;
     }
     bool mine = p->started && !p->joined;
     p->joined = true;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     if (mine) {
         join_threads(p);
         hr__loop_stop(&p->loop);
@@ -392,11 +395,11 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
 /* Threads that will not be waited for any longer look after themselves. */
 static void leave_threads_behind(struct hr_pipeline *p)
 {
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     bool mine = p->started && !p->joined;
     p->joined = true;
     uint32_t alive = p->alive;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     if (!mine)
         return;
     for (uint32_t i = 0; i < p->worker_count; i++)

@@ -18,6 +18,8 @@
  * ends and not in its midst; and when it wants in (hr__pipeline_want) the session ends. */
 #include "engine/engine.h"
 
+#include <assert.h>
+
 #include "base/sys.h"
 #include "base/banned.h"
 
@@ -114,7 +116,7 @@ static uint32_t claim_size(const struct hr_stage *stage)
 }
 
 static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
-                              struct hr_call *call)
+                              struct hr_call *call) HR_ENGINE_LOCKED
 {
     call->grant = claim->grant;
     if (claim->stage == 0)
@@ -125,7 +127,7 @@ static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *clai
 }
 
 /* Claim tasks of the stage nearest the sink into w->claims. */
-static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns)
+static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     uint32_t lanes = hr__session_lanes_locked(p);
@@ -234,7 +236,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 
 static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
                          const struct hr_item *item, struct hr_call *call,
-                         int64_t now_ns, struct hr_after *after)
+                         int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
     hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
     hr__engine_cancel_locked(p, now_ns, after);
@@ -242,7 +244,7 @@ static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
 
 static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call, int64_t now_ns,
-                              struct hr_after *after)
+                              struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
@@ -255,7 +257,7 @@ static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *clai
 
 static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                                  struct hr_call *call, int64_t now_ns,
-                                 struct hr_after *after)
+                                 struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
@@ -276,7 +278,7 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
 
 /* Lock held. took_ns: the time of all the calls made. */
 static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took_ns,
-                                int64_t now_ns, struct hr_after *after)
+                                int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
@@ -303,6 +305,7 @@ static void settle_outputs(struct hr_worker *w, uint32_t made)
         if (w->pipeline->stages[w->claims[i].stage].body != HR_BODY_FOREIGN_MAP)
             continue;
         if (call->outcome == HR_TASK_DONE) {
+            assert(call->in); /* or it would be a misfit, and has failed */
             hr_value_release(call->in);
             *call->in = call->out[0];
             call->out[0] = HR_VALUE_EMPTY;
@@ -329,11 +332,12 @@ void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now
 
 /* The claimed calls cannot be made, nor can the pipeline go on. */
 static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
+    HR_ACQUIRE(hr__engine_role)
 {
     struct hr_pipeline *p = w->pipeline;
     for (uint32_t i = 0; i < n; i++)
         hr__foreign_close(&p->stages[w->claims[0].stage], &w->calls[i]);
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     hr__session_refused_locked(w, w->claims[0].stage, now_ns, after);
     for (uint32_t i = 0; i < n; i++) {
@@ -364,7 +368,8 @@ static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t en
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
  * entry and on return. False: the runtime is ending. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
-                             int64_t *slice_end_ns, struct hr_after *after)
+                             int64_t *slice_end_ns,
+                             struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
@@ -438,7 +443,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);
         w->attached = false;
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
     }
     return now_ns;
 }
