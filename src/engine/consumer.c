@@ -18,6 +18,7 @@ enum { LOW_WATER = 1 };
 
 /* The run's failure is told once, after the last item. Sink's lock held. */
 static enum hr_status end_status_locked(struct hr_pipeline *p, struct hr_error *err)
+    HR_REQUIRES(p->sink.lock)
 {
     if (p->ledger.failed && !p->sink.failure_told) {
         p->sink.failure_told = true;
@@ -31,6 +32,7 @@ static enum hr_status end_status_locked(struct hr_pipeline *p, struct hr_error *
 /* Sink's lock held: the next entry of the ring. */
 static enum hr_status pop_locked(struct hr_pipeline *p, struct hr_value *out,
                                  uint32_t *left, struct hr_error *err)
+    HR_REQUIRES(p->sink.lock)
 {
     struct hr_sink *sink = &p->sink;
     if (sink->count == 0)
@@ -54,7 +56,7 @@ static enum hr_status pop_locked(struct hr_pipeline *p, struct hr_value *out,
 static void wake_for_room(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
-    if (!hr__mutex_try_lock(&p->lock))
+    if (!hr__engine_try_lock(p))
         return;
     if (!p->ended)
         hr__engine_wake_one_locked(p, &after);
@@ -90,6 +92,7 @@ enum hr_status hr__pipeline_try_next(struct hr_pipeline *p, struct hr_value *out
 /* ---- waiting ---- */
 
 static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
+    HR_REQUIRES(sink->lock)
 {
     struct hr_waiter **at = &sink->waiters;
     while (*at != waiter)
@@ -102,7 +105,8 @@ static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
 /* Register, unless there is something already. Engine's lock held, so that nothing can
  * come between the look and the registration unseen. That includes what another consumer
  * left since the pump for whoever holds the lock, which is us: its credit, its refill. */
-static bool list_waiter_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
+static bool list_waiter_locked(struct hr_pipeline *p,
+                               struct hr_waiter *waiter) HR_ENGINE_LOCKED
 {
     struct hr_sink *sink = &p->sink;
     hr__mutex_lock(&sink->lock);
@@ -144,7 +148,7 @@ static int wait_once(struct hr_pipeline *p, int64_t until_ns)
     struct hr_after after = {0};
     hr__parker_init(&waiter.parker);
     waiter.listed = false;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t begin_ns = HR_SYS(now_ns)();
     hr__engine_pump_locked(p, begin_ns, &after);
     bool must_wait = list_waiter_locked(p, &waiter);

@@ -25,6 +25,8 @@
 #include "base/sys.h"
 #include "base/banned.h"
 
+struct hr_role hr__engine_role;
+
 void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker)
 {
     after->wake[after->wake_count++] = parker;
@@ -48,7 +50,7 @@ void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after)
 
 void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after)
 {
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     for (uint32_t i = 0; i < after->wake_count; i++)
         hr__unpark(after->wake[i]);
     after->wake_count = 0;
@@ -64,7 +66,8 @@ void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after)
 
 /* ---- the pump ---- */
 
-static void take_back_spent_locked(struct hr_pipeline *p, struct hr_item *spent)
+static void take_back_spent_locked(struct hr_pipeline *p,
+                                   struct hr_item *spent) HR_ENGINE_LOCKED
 {
     while (spent) {
         struct hr_item *next = spent->next;
@@ -75,13 +78,14 @@ static void take_back_spent_locked(struct hr_pipeline *p, struct hr_item *spent)
 }
 
 static void sink_push_locked(struct hr_sink *sink, hr_handle handle)
+    HR_REQUIRES(sink->lock)
 {
     sink->ring[(sink->head + sink->count) & sink->mask] = handle;
     sink->count++;
 }
 
 /* What the consumer has freed goes to the scheduler. */
-static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
+static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_sink *sink = &p->sink;
     /* pairs with hr__sink_spend */
@@ -97,7 +101,7 @@ static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns)
     hr__source_delivered_locked(p, now_ns);
 }
 
-static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns)
+static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_sink *sink = &p->sink;
     hr_handle handle = 0;
@@ -116,7 +120,8 @@ static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns)
     hr__mutex_unlock(&sink->lock);
 }
 
-static void collect_released_locked(struct hr_pipeline *p, struct hr_after *after)
+static void collect_released_locked(struct hr_pipeline *p,
+                                    struct hr_after *after) HR_ENGINE_LOCKED
 {
     hr_handle handles[32];
     size_t n;
@@ -130,7 +135,7 @@ static void collect_released_locked(struct hr_pipeline *p, struct hr_after *afte
 }
 
 /* A stage that failed too often ends the run; a source's own failure is known already. */
-static void note_failed_stage_locked(struct hr_pipeline *p)
+static void note_failed_stage_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     int stage = hr__sched_failed_stage(p->sched);
     if (stage < 0 || p->ledger.failed)
@@ -148,7 +153,7 @@ static void note_failed_stage_locked(struct hr_pipeline *p)
 }
 
 /* Once in a run, so that waking under the lock does no harm. */
-static void end_locked(struct hr_pipeline *p, int64_t now_ns)
+static void end_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     p->ended = true;
     p->ended_ns = now_ns;
@@ -174,7 +179,8 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
 
 /* Will a caller that goes on to run a task of its_stage be back sooner than a wake-up
  * takes? Then it can see to things itself. -1: it runs none. */
-static bool back_soon_locked(const struct hr_pipeline *p, int its_stage)
+static bool back_soon_locked(const struct hr_pipeline *p,
+                             int its_stage) HR_ENGINE_LOCKED
 {
     if (its_stage < 0)
         return false;
@@ -184,7 +190,8 @@ static bool back_soon_locked(const struct hr_pipeline *p, int its_stage)
 
 /* The same of the workers, for a caller that is none or does no more. Whoever is at a
  * task that usually is short, but at this one for longer already, is not back soon. */
-static bool any_back_soon_locked(const struct hr_pipeline *p, int64_t now_ns)
+static bool any_back_soon_locked(const struct hr_pipeline *p,
+                                 int64_t now_ns) HR_ENGINE_LOCKED
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
         const struct hr_worker *w = &p->workers[i];
@@ -201,7 +208,7 @@ static bool any_back_soon_locked(const struct hr_pipeline *p, int64_t now_ns)
  * awake, or the caller or all of them are gone for longer, or the backlog itself is longer
  * than that. */
 static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
-                                uint32_t ready, int64_t now_ns)
+                                uint32_t ready, int64_t now_ns) HR_ENGINE_LOCKED
 {
     if (p->parked_count == p->num_threads)
         return true;
@@ -219,10 +226,9 @@ void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
     if (!p->parked)
         return;
     uint32_t ready = hr__sched_ready(p->sched, HR_LANES_NATIVE, 4);
-    if (ready > 0 && worth_waking_locked(p, its_stage, ready, now_ns))
-        hr__engine_wake_one_locked(p, after);
-    else if (hr__session_allowed_locked(p, now_ns) &&
-             hr__sched_peek(p->sched, hr__session_lanes_locked(p)) >= 0)
+    bool native = ready > 0 && worth_waking_locked(p, its_stage, ready, now_ns);
+    if (native || (hr__session_allowed_locked(p, now_ns) &&
+                   hr__sched_peek(p->sched, hr__session_lanes_locked(p)) >= 0))
         hr__engine_wake_one_locked(p, after);
 }
 
@@ -269,7 +275,8 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p, const struct hr_stage *stage)
+bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
+                               const struct hr_stage *stage)
 {
     return stage->ema_ns > 0 &&
            (stage->is_batched ||

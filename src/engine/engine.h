@@ -56,7 +56,7 @@ struct hr_stage {
     /* const after creation */
     char name[64];
     enum hr_stage_body body;
-    bool columns; /* collate */
+    bool columns;    /* collate */
     bool is_batched; /* its items are gathered into batches further down */
     uint32_t concurrency;
     struct hr_key key;
@@ -119,7 +119,9 @@ struct hr_worker {
     struct hr_worker *parked_next;
     /* breadcrumb: what it is doing; written under lock */
     int32_t stage; /* -1: nothing */
-    int64_t item;
+    _Atomic int64_t
+        item; /* relaxed; also written by the thread itself, from one task of
+                             several to the next */
     int64_t since_ns;
     bool reported;
 };
@@ -194,50 +196,86 @@ struct hr_pipeline {
     struct hr_timer watchdog;
 };
 
+/* For the thread-safety analysis: no thread ever holds the locks of two pipelines, so one
+ * capability stands for the lock of whichever a function deals with. (The analysis does
+ * not see that w->pipeline and a local p are the same.) */
+struct HR_CAPABILITY("mutex") hr_role {
+    char none;
+};
+extern struct hr_role hr__engine_role;
+#define HR_ENGINE_LOCKED HR_REQUIRES(hr__engine_role)
+
+static inline void hr__engine_lock(struct hr_pipeline *p)
+    HR_ACQUIRE(hr__engine_role) HR_NO_THREAD_SAFETY
+{
+    hr__mutex_lock(&p->lock);
+}
+
+static inline bool hr__engine_try_lock(struct hr_pipeline *p)
+    HR_TRY_ACQUIRE(true, hr__engine_role) HR_NO_THREAD_SAFETY
+{
+    return hr__mutex_try_lock(&p->lock);
+}
+
+/* Where nothing was noted to be done afterwards; see hr__engine_unlock. */
+static inline void hr__engine_unlock_only(struct hr_pipeline *p)
+    HR_RELEASE(hr__engine_role) HR_NO_THREAD_SAFETY
+{
+    hr__mutex_unlock(&p->lock);
+}
+
 /* ---- engine.c: what happens under the lock ---- */
 
 /* After any scheduler event: move items to the sink, collect what was let go, notice the
  * end. Wakes nobody: the three functions below do, when the caller knows what it does
  * next. */
 void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
-                            struct hr_after *after);
+                            struct hr_after *after) HR_ENGINE_LOCKED;
 /* Wake consumers for what is ready. its_stage: as below. */
 void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
-                                      int64_t now_ns, struct hr_after *after);
+                                      int64_t now_ns,
+                                      struct hr_after *after) HR_ENGINE_LOCKED;
 /* Wake a worker for work that the caller leaves undone. its_stage: of the task that it
  * runs next, -1 if it runs none. */
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
-                                    int64_t now_ns, struct hr_after *after);
+                                    int64_t now_ns,
+                                    struct hr_after *after) HR_ENGINE_LOCKED;
 /* Wake the source helper if it is due. */
-void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after);
+void hr__engine_wake_helper_locked(struct hr_pipeline *p,
+                                   struct hr_after *after) HR_ENGINE_LOCKED;
 /* The item is done with; its values are released after the unlock. */
 void hr__engine_let_go(struct hr_after *after, struct hr_item *item);
 uint32_t hr__engine_wrap_locked(struct hr_pipeline *p, uint32_t stage,
                                 const struct hr_item *parent, struct hr_value *out,
-                                uint32_t count, hr_handle *handles);
+                                uint32_t count, hr_handle *handles) HR_ENGINE_LOCKED;
 void hr__engine_finish_locked(struct hr_pipeline *p, uint32_t task,
                               enum hr_task_outcome outcome, const hr_handle *handles,
-                              uint32_t count, int64_t now_ns, struct hr_after *after);
+                              uint32_t count, int64_t now_ns,
+                              struct hr_after *after) HR_ENGINE_LOCKED;
 void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                                    struct hr_item *item, enum hr_task_outcome outcome,
                                    const struct hr_error *err,
                                    struct hr_value *exception, int64_t now_ns,
-                                   struct hr_after *after);
+                                   struct hr_after *after) HR_ENGINE_LOCKED;
 /* Drop the lock and do what `after` says. */
-void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after);
+void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after)
+    HR_RELEASE(hr__engine_role);
 /* Wake one parked worker, if there is one and room to note it. */
-void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after);
+void hr__engine_wake_one_locked(struct hr_pipeline *p,
+                                struct hr_after *after) HR_ENGINE_LOCKED;
 void hr__engine_wake_add(struct hr_after *after, struct hr_parker *parker);
 void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
-                              struct hr_after *after);
+                              struct hr_after *after) HR_ENGINE_LOCKED;
 /* An item's failure: to the ledger and the log. exception: taken. */
 void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  const struct hr_item *item, const struct hr_error *err,
-                                 struct hr_value *exception);
+                                 struct hr_value *exception) HR_ENGINE_LOCKED;
 /* May a worker take several items of the stage at once? Those finished first then wait
  * for the last, which must not keep a consumer waiting. */
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p, const struct hr_stage *stage);
-void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks);
+bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
+                               const struct hr_stage *stage) HR_ENGINE_LOCKED;
+void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
+                              uint32_t tasks) HR_ENGINE_LOCKED;
 void hr__pipeline_unref(struct hr_pipeline *p);
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
                                             struct hr_error *err);
@@ -245,57 +283,61 @@ enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
 void hr__worker_leave(struct hr_worker *w);
-void hr__worker_lock(struct hr_worker *w);
+void hr__worker_lock(struct hr_worker *w) HR_ACQUIRE(hr__engine_role);
 void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
-                            int64_t now_ns);
+                            int64_t now_ns) HR_ENGINE_LOCKED;
 /* Run the native task w->claims[0], and more on its slot. Lock held on entry and on
  * return; returns the time. */
 int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
-                                     struct hr_after *after);
+                                     struct hr_after *after) HR_ENGINE_LOCKED;
 /* The calling thread is w from now on. */
 void hr__worker_begin(struct hr_worker *w);
 void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
-                                   struct hr_after *after);
+                                   struct hr_after *after) HR_ENGINE_LOCKED;
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
 
 /* ---- session.c: attached work ---- */
-bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns);
-uint32_t hr__session_lanes_locked(const struct hr_pipeline *p);
+bool hr__session_allowed_locked(const struct hr_pipeline *p,
+                                int64_t now_ns) HR_ENGINE_LOCKED;
+uint32_t hr__session_lanes_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
-                               struct hr_after *after);
+                               struct hr_after *after) HR_ENGINE_LOCKED;
 /* No lock: release what an unwanted task keeps. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
 /* Attach; *now_ns is the time after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 /* It was refused: the run ends, and the consumer is told why. */
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
-                                struct hr_after *after);
+                                struct hr_after *after) HR_ENGINE_LOCKED;
 
 /* ---- source.c: the foreign source's read-ahead ---- */
-bool hr__source_is_fast_locked(const struct hr_pipeline *p);
+bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
  * aggregate may be larger than the rest of it. */
-bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part);
-bool hr__source_helper_due_locked(const struct hr_pipeline *p);
+bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part) HR_ENGINE_LOCKED;
+bool hr__source_helper_due_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call, int64_t took_ns, int64_t now_ns,
-                              struct hr_after *after);
+                              struct hr_after *after) HR_ENGINE_LOCKED;
 void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
-                                     struct hr_after *after);
+                                     struct hr_after *after) HR_ENGINE_LOCKED;
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
-                             int64_t now_ns);
+                             int64_t now_ns) HR_ENGINE_LOCKED;
 /* An item is let go that may still count as read ahead. */
-void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item);
+void hr__source_uncount_locked(struct hr_pipeline *p,
+                               struct hr_item *item) HR_ENGINE_LOCKED;
 /* Items came back from the consumer: where nothing is between source and sink, these are
  * the ones ahead. */
-void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns);
+void hr__source_delivered_locked(struct hr_pipeline *p,
+                                 int64_t now_ns) HR_ENGINE_LOCKED;
 /* How many of the granted items to ask for: as many as still fit into the bytes ahead,
  * by the size of the last ones. */
-uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant);
+uint32_t hr__source_grant_locked(const struct hr_pipeline *p,
+                                 uint32_t grant) HR_ENGINE_LOCKED;
 void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);

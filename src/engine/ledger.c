@@ -23,7 +23,7 @@ static void kind_type(const struct hr_error *err, char *out, size_t size)
 static struct hr_ledger_kind *find_kind(struct hr_ledger *ledger, uint32_t stage,
                                         const struct hr_error *err)
 {
-    char type[sizeof(ledger->kinds[0].type)];
+    char type[sizeof(ledger->kinds[0].type)] = "";
     kind_type(err, type, sizeof(type));
     for (uint32_t i = 0; i < ledger->kind_count; i++) {
         struct hr_ledger_kind *kind = &ledger->kinds[i];

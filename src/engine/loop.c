@@ -25,6 +25,7 @@ void hr__loop_fini(struct hr_loop *loop)
 }
 
 static void insert_locked(struct hr_loop *loop, struct hr_timer *timer)
+    HR_REQUIRES(loop->lock)
 {
     struct hr_timer **at = &loop->timers;
     while (*at && (*at)->due_ns <= timer->due_ns)
@@ -34,7 +35,7 @@ static void insert_locked(struct hr_loop *loop, struct hr_timer *timer)
 }
 
 /* Run what is due. Returns when to look again. Lock held, dropped around each timer. */
-static int64_t run_due_locked(struct hr_loop *loop)
+static int64_t run_due_locked(struct hr_loop *loop) HR_REQUIRES(loop->lock)
 {
     while (!loop->stopping && loop->timers) {
         struct hr_timer *timer = loop->timers;

@@ -80,7 +80,7 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
     w->pipeline = p;
     w->number = i;
     w->stage = -1;
-    w->item = -1;
+    atomic_init(&w->item, -1);
     hr__parker_init(&w->parker);
     hr__scratch_init(&w->scratch);
     w->ctx.worker = w;
@@ -189,7 +189,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
 /* ---- starting ---- */
 
 static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
-                                          struct hr_error *err)
+                                          struct hr_error *err) HR_ENGINE_LOCKED
 {
     struct hr_worker *w = &p->workers[i];
     bool helper = (int32_t)i == p->source_helper;
@@ -209,7 +209,8 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
 }
 
 /* The source helper first: nothing runs without it. Then as many workers as can be had. */
-static enum hr_status start_threads_locked(struct hr_pipeline *p, struct hr_error *err)
+static enum hr_status start_threads_locked(struct hr_pipeline *p,
+                                           struct hr_error *err) HR_ENGINE_LOCKED
 {
     enum hr_status status = HR_OK;
     if (p->source_helper >= 0)
@@ -237,17 +238,17 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     if (hr__pipeline_forked(p))
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was made before fork()");
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (p->started || p->cancelled) {
         bool stopped = p->cancelled;
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was %s before",
                             stopped ? "stopped" : "started");
     }
     enum hr_status status = hr__loop_start(&p->loop, err);
     if (status != HR_OK) {
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return status;
     }
     p->started = true;
@@ -268,9 +269,9 @@ enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_err
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the pipeline was started before fork() and cannot be used "
                             "in the child process");
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     bool usable = p->started || p->cancelled;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return usable ? HR_OK
                   : hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                                  "the pipeline has not been started");
@@ -282,7 +283,7 @@ static int64_t watch(void *cookie, int64_t now_ns)
 {
     struct hr_pipeline *p = cookie;
     int64_t next_ns = now_ns + p->task_deadline_ns;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct hr_worker *w = &p->workers[i];
         if (w->stage < 0 || w->reported || !w->started)
@@ -294,10 +295,11 @@ static int64_t watch(void *cookie, int64_t now_ns)
         }
         w->reported = true;
         hr__log(HR_LOG_WARNING, "%s: item %lld is still running after %.3g s",
-                p->stages[w->stage].name, (long long)w->item,
+                p->stages[w->stage].name,
+                (long long)atomic_load_explicit(&w->item, memory_order_relaxed),
                 (double)(now_ns - w->since_ns) / 1e9);
     }
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return next_ns < now_ns + WATCH_MIN_NS ? now_ns + WATCH_MIN_NS : next_ns;
 }
 
@@ -308,7 +310,7 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     struct hr_after after = {0};
     if (hr__pipeline_forked(p))
         return;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     hr__engine_cancel_locked(p, now_ns, &after);
     hr__engine_wake_workers_locked(p, -1, now_ns, &after);
@@ -316,7 +318,8 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     hr__engine_unlock(p, &after);
 }
 
-static void unlist_stopper_locked(struct hr_pipeline *p, struct hr_waiter *waiter)
+static void unlist_stopper_locked(struct hr_pipeline *p,
+                                  struct hr_waiter *waiter) HR_ENGINE_LOCKED
 {
     struct hr_waiter **at = &p->stoppers;
     while (*at != waiter)
@@ -325,23 +328,24 @@ static void unlist_stopper_locked(struct hr_pipeline *p, struct hr_waiter *waite
 }
 
 /* Lock held, dropped while waiting. False: the deadline passed. */
-static bool await_threads_locked(struct hr_pipeline *p, int64_t deadline_ns)
+static bool await_threads_locked(struct hr_pipeline *p,
+                                 int64_t deadline_ns) HR_ENGINE_LOCKED
 {
     struct hr_waiter waiter = {.next = p->stoppers};
     hr__parker_init(&waiter.parker);
     p->stoppers = &waiter;
     bool in_time = true;
     while (p->alive > 0 && in_time) {
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         in_time = hr__park(&waiter.parker, deadline_ns) != ETIMEDOUT;
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
     }
     unlist_stopper_locked(p, &waiter);
     return p->alive == 0;
 }
 
 static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
-                                              struct hr_error *err)
+                                              struct hr_error *err) HR_ENGINE_LOCKED
 {
     const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
@@ -350,10 +354,12 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
             oldest = w;
     }
     if (oldest)
-        return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
-                            "stage '%s' is still working on item %lld after %.3g s",
-                            p->stages[oldest->stage].name, (long long)oldest->item,
-                            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
+        return hr_error_set(
+            err, HR_TIMEOUT, "pipeline", 0,
+            "stage '%s' is still working on item %lld after %.3g s",
+            p->stages[oldest->stage].name,
+            (long long)atomic_load_explicit(&oldest->item, memory_order_relaxed),
+            (double)(HR_SYS(now_ns)() - oldest->since_ns) / 1e9);
     return hr_error_set(err, HR_TIMEOUT, "pipeline", 0, "%u threads have not ended yet",
                         p->alive);
 }
@@ -380,15 +386,15 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
     hr__pipeline_cancel(p);
     if (is_inside(p))
         return HR_OK;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (!await_threads_locked(p, deadline_ns)) {
         enum hr_status status = say_who_is_stuck_locked(p, err);
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         return status;
     }
     bool mine = p->started && !p->joined;
     p->joined = true;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     if (mine) {
         join_threads(p);
         hr__loop_stop(&p->loop);
@@ -399,11 +405,11 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
 /* Threads that will not be waited for any longer look after themselves. */
 static void leave_threads_behind(struct hr_pipeline *p)
 {
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     bool mine = p->started && !p->joined;
     p->joined = true;
     uint32_t alive = p->alive;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     if (!mine)
         return;
     for (uint32_t i = 0; i < p->worker_count; i++)

@@ -18,6 +18,8 @@
  * ends and not in its midst; and when it wants in (hr__pipeline_want) the session ends. */
 #include "engine/engine.h"
 
+#include <assert.h>
+
 #include "base/sys.h"
 #include "base/banned.h"
 
@@ -80,34 +82,29 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->fatal = false;
 }
 
-/* Make the call of a claimed task ready. False: its key does not fit, and the task has
- * been finished as failed. */
-static bool ready_call_locked(struct hr_worker *w, const struct hr_claim *claim,
-                              struct hr_call *call, int64_t now_ns,
-                              struct hr_after *after)
+/* No lock: make the call of a claimed task ready. When its key does not fit the call has
+ * failed before it is made; it keeps its place, for tasks that ride are finished in
+ * order. */
+static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
+                       struct hr_call *call)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
-    if (stage->body == HR_BODY_FOREIGN_SOURCE || !claim->first) {
-        uint32_t grant =
-            claim->stage == 0 ? hr__source_grant_locked(p, claim->grant) : claim->grant;
-        prepare_call(call, NULL, &state->iterator, grant);
-        return true;
-    }
-    *state = (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+    struct hr_value *field = NULL;
     struct hr_error err = {0};
-    struct hr_value none = HR_VALUE_EMPTY;
-    struct hr_value *field = hr__key_field(&stage->key, &state->item->value, &err);
-    if (!field) {
-        struct hr_item *item = state->item;
-        state->item = NULL;
-        hr__engine_finish_item_locked(p, claim, item, HR_TASK_FAILED, &err, &none,
-                                      now_ns, after);
-        return false;
-    }
-    prepare_call(call, field, &state->iterator, claim->grant);
-    return true;
+    if (claim->first && stage->body != HR_BODY_FOREIGN_SOURCE)
+        field = hr__key_field(&stage->key, &state->item->value, &err);
+    prepare_call(call, field, &state->iterator, call->grant);
+    if (err.status != HR_OK)
+        call->error = err;
+}
+
+/* One that has failed in ready_call: a first call always has an input. */
+static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim,
+                      const struct hr_call *call)
+{
+    return claim->first && !call->in && stage->body != HR_BODY_FOREIGN_SOURCE;
 }
 
 static uint32_t claim_size(const struct hr_pipeline *p, const struct hr_stage *stage)
@@ -118,9 +115,19 @@ static uint32_t claim_size(const struct hr_pipeline *p, const struct hr_stage *s
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
 }
 
-/* Claim tasks of the stage nearest the sink into w->claims and w->calls. */
-static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
-                             struct hr_after *after)
+static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                              struct hr_call *call) HR_ENGINE_LOCKED
+{
+    call->grant = claim->grant;
+    if (claim->stage == 0)
+        call->grant = hr__source_grant_locked(p, claim->grant);
+    else if (claim->first)
+        p->tasks[claim->task] =
+            (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+}
+
+/* Claim tasks of the stage nearest the sink into w->claims. */
+static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     uint32_t lanes = hr__session_lanes_locked(p);
@@ -136,8 +143,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns,
             return 1;
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
-        if (!ready_call_locked(w, &w->claims[n], &w->calls[n], now_ns, after))
-            continue;
+        note_claim_locked(p, &w->claims[n], &w->calls[n]);
         most = claim_size(p, stage);
         n++;
     }
@@ -213,7 +219,13 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
-    size_t made = stage->foreign.cls->run(stage->foreign.state, w->calls, n, until_ns);
+    uint32_t ready = 0;
+    while (ready < n && !is_misfit(stage, &w->claims[ready], &w->calls[ready]))
+        ready++;
+    if (ready == 0)
+        return 1;
+    size_t made =
+        stage->foreign.cls->run(stage->foreign.state, w->calls, ready, until_ns);
     if (stage->body != HR_BODY_FOREIGN_EXPAND)
         return (uint32_t)made;
     struct hr_call *call = &w->calls[0];
@@ -224,7 +236,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 
 static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
                          const struct hr_item *item, struct hr_call *call,
-                         int64_t now_ns, struct hr_after *after)
+                         int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
     hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
     hr__engine_cancel_locked(p, now_ns, after);
@@ -232,7 +244,7 @@ static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
 
 static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call, int64_t now_ns,
-                              struct hr_after *after)
+                              struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
@@ -245,7 +257,7 @@ static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *clai
 
 static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                                  struct hr_call *call, int64_t now_ns,
-                                 struct hr_after *after)
+                                 struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
@@ -266,7 +278,7 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
 
 /* Lock held. took_ns: the time of all the calls made. */
 static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took_ns,
-                                int64_t now_ns, struct hr_after *after)
+                                int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
@@ -293,6 +305,7 @@ static void settle_outputs(struct hr_worker *w, uint32_t made)
         if (w->pipeline->stages[w->claims[i].stage].body != HR_BODY_FOREIGN_MAP)
             continue;
         if (call->outcome == HR_TASK_DONE) {
+            assert(call->in); /* or it would be a misfit, and has failed */
             hr_value_release(call->in);
             *call->in = call->out[0];
             call->out[0] = HR_VALUE_EMPTY;
@@ -319,11 +332,12 @@ void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now
 
 /* The claimed calls cannot be made, nor can the pipeline go on. */
 static int64_t give_up(struct hr_worker *w, uint32_t n, struct hr_after *after)
+    HR_ACQUIRE(hr__engine_role)
 {
     struct hr_pipeline *p = w->pipeline;
     for (uint32_t i = 0; i < n; i++)
         hr__foreign_close(&p->stages[w->claims[0].stage], &w->calls[i]);
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     hr__session_refused_locked(w, w->claims[0].stage, now_ns, after);
     for (uint32_t i = 0; i < n; i++) {
@@ -354,10 +368,12 @@ static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t en
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
  * entry and on return. False: the runtime is ending. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
-                             int64_t *slice_end_ns, struct hr_after *after)
+                             int64_t *slice_end_ns,
+                             struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    bool ready = false;
     while (n > 0) {
         struct hr_item *item = p->tasks[w->claims[0].task].item;
         int64_t asked_ns = *now_ns;
@@ -366,6 +382,9 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);
+        for (uint32_t i = 0; i < n && !ready; i++)
+            ready_call(w, &w->claims[i], &w->calls[i]);
+        ready = true;
         int64_t waited_ns = 0;
         bool closing = w->claims[0].closing;
         if (!w->attached && !closing) {
@@ -406,7 +425,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     int64_t slice_end_ns = now_ns + SLICE_NS;
     uint32_t n;
     p->foreign_active++;
-    while ((n = claim_locked(w, now_ns, after)) > 0) {
+    while ((n = claim_locked(w, now_ns)) > 0) {
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
             now_ns = hr__worker_run_native_locked(w, now_ns, after);
@@ -424,7 +443,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);
         w->attached = false;
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
     }
     return now_ns;
 }

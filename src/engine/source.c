@@ -32,7 +32,7 @@ bool hr__source_is_fast_locked(const struct hr_pipeline *p)
     return ema_ns > 0 && ema_ns < FAST_NS;
 }
 
-static uint32_t filled_locked(const struct hr_pipeline *p)
+static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     struct hr_edge_fill fill;
     hr__sched_edge_fill(p->sched, 0, &fill);
@@ -66,7 +66,7 @@ static size_t item_bytes(const struct hr_item *item)
 
 /* Too many bytes ahead close the gate, but never below what the next stage needs for one
  * task: an aggregate would wait for ever. */
-static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
+static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     bool open =
         p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
@@ -163,7 +163,8 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
 /* ---- the helper ---- */
 
 /* One pull. Lock held on entry and on return. */
-static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *after)
+static void pull_locked(struct hr_worker *w, int64_t *now_ns,
+                        struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_claim *claim = &w->claims[0];
@@ -179,7 +180,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     bool entered = !claim->closing && hr__session_enter(w, now_ns);
     if (!entered) {
         hr__foreign_close(stage, call);
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
         if (!claim->closing)
             hr__session_refused_locked(w, 0, *now_ns, after);
         hr__source_finish_locked(p, claim, call, 0, asked_ns, after);
@@ -192,7 +193,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns, struct hr_after *a
     *now_ns = HR_SYS(now_ns)();
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     stage->attach_ns += (uint64_t)(begin_ns - asked_ns);
     stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
     hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
@@ -206,7 +207,7 @@ void *hr__source_helper_main(void *arg)
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
     hr__worker_begin(w);
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
         hr__engine_pump_locked(p, now_ns, &after);
@@ -220,7 +221,7 @@ void *hr__source_helper_main(void *arg)
         }
         hr__engine_unlock(p, &after);
         hr__park(&w->parker, HR_FOREVER);
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
         now_ns = HR_SYS(now_ns)();
     }
     hr__engine_unlock(p, &after);
@@ -241,7 +242,7 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the
  * brim, so that a batch is replaced by a batch. */
 static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
-                                int64_t now_ns)
+                                int64_t now_ns) HR_ENGINE_LOCKED
 {
     return !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
            hr__source_is_fast_locked(p) && filled_locked(p) <= filled_max &&
@@ -282,13 +283,14 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
 
 /* The source has been claimed. Lock held on entry, not on return. */
 static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
+    HR_RELEASE(hr__engine_role)
 {
     int64_t until_ns = now_ns + REFILL_SLICE_NS;
     do {
         uint32_t grant = hr__source_grant_locked(p, p->refill_claim.grant);
         hr__engine_unlock(p, after);
         pull_refill(p, grant, now_ns, until_ns);
-        if (!hr__mutex_try_lock(&p->lock))
+        if (!hr__engine_try_lock(p))
             return;
         now_ns = HR_SYS(now_ns)();
         if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
@@ -301,7 +303,7 @@ void hr__pipeline_refill(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
     if (!atomic_load_explicit(&p->refill_due, memory_order_relaxed) ||
-        !hr__mutex_try_lock(&p->lock))
+        !hr__engine_try_lock(p))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
     if (!claim_refill_locked(p, p->read_ahead / 2, now_ns)) {

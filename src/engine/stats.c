@@ -7,7 +7,7 @@
 #include "base/banned.h"
 
 static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
-                              struct hr_stage_stats *out)
+                              struct hr_stage_stats *out) HR_ENGINE_LOCKED
 {
     const struct hr_stage *stage = &p->stages[i];
     struct hr_sched_counts counts;
@@ -41,7 +41,7 @@ size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size
     if (hr__pipeline_forked(p))
         return 0;
     struct hr_after after = {0};
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = p->ended ? p->ended_ns : HR_SYS(now_ns)();
     if (p->started) {
         hr__engine_pump_locked(p, now_ns, &after);
@@ -58,7 +58,7 @@ void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
     memset(out, 0, sizeof(*out));
     if (hr__pipeline_forked(p))
         return;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     out->num_threads = p->num_threads;
     if (p->started)
         out->elapsed_ns = (p->ended ? p->ended_ns : HR_SYS(now_ns)()) - p->started_ns;
@@ -67,7 +67,7 @@ void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
     out->delivered = p->sink.delivered;
     out->consumer_wait_ns = p->sink.wait_ns;
     hr__mutex_unlock(&p->sink.lock);
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
 }
 
 enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i,
@@ -76,12 +76,12 @@ enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i,
     enum hr_status status = HR_END;
     if (hr__pipeline_forked(p))
         return status;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (i < p->ledger.count) {
         *out = p->ledger.entries[i]->failure;
         status = HR_OK;
     }
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return status;
 }
 
@@ -89,11 +89,11 @@ bool hr__pipeline_final_failure(struct hr_pipeline *p, struct hr_failure *out)
 {
     if (hr__pipeline_forked(p))
         return false;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     bool failed = p->ledger.failed;
     if (failed)
         *out = p->ledger.final.failure;
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return failed;
 }
 
@@ -102,7 +102,7 @@ struct hr_value hr__pipeline_exception(struct hr_pipeline *p, int64_t i)
     struct hr_value shared = HR_VALUE_EMPTY;
     if (hr__pipeline_forked(p))
         return shared;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     const struct hr_value *exception = NULL;
     if (i < 0)
         exception = &p->ledger.final.exception;
@@ -110,6 +110,6 @@ struct hr_value hr__pipeline_exception(struct hr_pipeline *p, int64_t i)
         exception = &p->ledger.entries[i]->exception;
     if (exception && exception->cls)
         shared = exception->cls->share(exception);
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     return shared;
 }

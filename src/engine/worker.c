@@ -54,12 +54,12 @@ void hr__worker_lock(struct hr_worker *w)
 {
     struct hr_pipeline *p = w->pipeline;
     if (w->attached) {
-        if (hr__mutex_try_lock(&p->lock))
+        if (hr__engine_try_lock(p))
             return;
         p->runtime->detach(w->foreign_thread);
         w->attached = false;
     }
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
 }
 
 /* ---- fork-join ---- */
@@ -78,7 +78,7 @@ static bool fork_has_slots(const struct hr_fork *fork)
     return atomic_load_explicit(&fork->next, memory_order_relaxed) < fork->count;
 }
 
-static struct hr_fork *find_fork_locked(const struct hr_pipeline *p)
+static struct hr_fork *find_fork_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     for (struct hr_fork *fork = p->forks; fork; fork = fork->link)
         if (fork_has_slots(fork))
@@ -88,7 +88,7 @@ static struct hr_fork *find_fork_locked(const struct hr_pipeline *p)
 
 /* Take part in a fork-join of another worker. */
 static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t now_ns,
-                           struct hr_after *after)
+                           struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
@@ -100,7 +100,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     hr__engine_unlock(p, after);
     fork_run(fork, &w->ctx.base);
     int64_t end_ns = HR_SYS(now_ns)();
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     p->stages[fork->stage].busy_ns += (uint64_t)(end_ns - now_ns);
     if (--fork->helpers == 0)
         hr__engine_wake_add(after, &fork->owner->parker);
@@ -108,7 +108,8 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     return end_ns;
 }
 
-static void fork_unlink_locked(struct hr_pipeline *p, struct hr_fork *fork)
+static void fork_unlink_locked(struct hr_pipeline *p,
+                               struct hr_fork *fork) HR_ENGINE_LOCKED
 {
     struct hr_fork **at = &p->forks;
     while (*at != fork)
@@ -123,9 +124,9 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     struct hr_fork fork = {.fn = fn, .cookie = cookie, .count = n, .owner = w};
     struct hr_after after = {0};
     if (n > 1) {
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
         fork.stage = (uint32_t)w->stage;
-        fork.item = w->item;
+        fork.item = atomic_load_explicit(&w->item, memory_order_relaxed);
         fork.link = p->forks;
         p->forks = &fork;
         size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
@@ -136,14 +137,14 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     fork_run(&fork, ctx);
     if (n <= 1)
         return;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     fork_unlink_locked(p, &fork);
     while (fork.helpers > 0) {
-        hr__mutex_unlock(&p->lock);
+        hr__engine_unlock_only(p);
         hr__park(&w->parker, HR_FOREVER);
-        hr__mutex_lock(&p->lock);
+        hr__engine_lock(p);
     }
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
 }
 
 /* ---- native tasks ---- */
@@ -152,7 +153,7 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns)
 {
     w->stage = stage;
-    w->item = item;
+    atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
     w->reported = false;
 }
@@ -273,7 +274,7 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
 
 /* Take more items of a stage with short tasks on the same slot: several for one turn of
  * the lock, but not longer than a wake-up takes. */
-static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns)
+static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
@@ -291,12 +292,15 @@ static enum hr_status run_one(struct hr_worker *w, uint32_t i)
 {
     const struct hr_claim *claim = &w->claims[i];
     w->calls[i].error.status = HR_OK;
+    /* relaxed: for messages only */
+    atomic_store_explicit(&w->item, hr__item_of(claim->inputs[0])->index,
+                          memory_order_relaxed);
     return run_op(w, &w->pipeline->stages[claim->stage], hr__item_of(claim->inputs[0]),
                   &w->calls[i].error);
 }
 
 static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status status,
-                             int64_t end_ns, struct hr_after *after)
+                             int64_t end_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     const struct hr_claim *claim = &w->claims[i];
@@ -312,6 +316,7 @@ static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status sta
 
 /* w->claims[0 … n-1], one after another. */
 static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, struct hr_after *after)
+    HR_ACQUIRE(hr__engine_role)
 {
     enum hr_status status[HR_SCHED_GRANT_MAX];
     for (uint32_t i = 0; i < n; i++)
@@ -325,7 +330,7 @@ static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, struct hr_after *af
 
 /* n items become one; the first item carries the batch, the others are spent. */
 static int64_t run_collate_task(struct hr_worker *w, const struct hr_claim *claim,
-                                struct hr_after *after)
+                                struct hr_after *after) HR_ACQUIRE(hr__engine_role)
 {
     struct hr_pipeline *p = w->pipeline;
     _Static_assert(sizeof(hr_handle) == sizeof(struct hr_item *),
@@ -361,7 +366,7 @@ static int64_t run_collate_task(struct hr_worker *w, const struct hr_claim *clai
 
 /* One step of taking a list apart. */
 static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim,
-                               struct hr_after *after)
+                               struct hr_after *after) HR_ACQUIRE(hr__engine_role)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_task_state *state = &p->tasks[claim->task];
@@ -416,6 +421,7 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
 /* grant: see hr__source_grant_locked. */
 static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
                                uint32_t grant, int64_t now_ns, struct hr_after *after)
+    HR_ACQUIRE(hr__engine_role)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_source *source = &p->stages[claim->stage].source;
@@ -447,7 +453,7 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
 
 /* The item that a task is about: for a source, the one it is to make. */
 static int64_t item_index_locked(const struct hr_pipeline *p,
-                                 const struct hr_claim *claim)
+                                 const struct hr_claim *claim) HR_ENGINE_LOCKED
 {
     if (claim->input_count > 0)
         return hr__item_of(claim->inputs[0])->index;
@@ -496,7 +502,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
 
 /* ---- parking ---- */
 
-static void unlist_parked_locked(struct hr_pipeline *p, struct hr_worker *w)
+static void unlist_parked_locked(struct hr_pipeline *p,
+                                 struct hr_worker *w) HR_ENGINE_LOCKED
 {
     struct hr_worker **at = &p->parked;
     while (*at != w)
@@ -507,7 +514,7 @@ static void unlist_parked_locked(struct hr_pipeline *p, struct hr_worker *w)
 }
 
 /* When to look again although nobody woke us (see the top of the file). */
-static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns)
+static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0)
@@ -521,7 +528,8 @@ static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns)
     return ready || !alone ? now_ns + w->park_limit_ns : HR_FOREVER;
 }
 
-static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after *after)
+static int64_t park_locked(struct hr_worker *w, int64_t now_ns,
+                           struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     int64_t until_ns = park_until_locked(w, now_ns);
@@ -531,7 +539,7 @@ static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after 
     p->parked_count++;
     hr__engine_unlock(p, after);
     int result = hr__park(&w->parker, until_ns);
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (w->parked)
         unlist_parked_locked(p, w);
     if (result != ETIMEDOUT)
@@ -544,7 +552,7 @@ static int64_t park_locked(struct hr_worker *w, int64_t now_ns, struct hr_after 
 /* ---- the loop ---- */
 
 static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
-                                struct hr_after *after)
+                                struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_fork *fork = find_fork_locked(p);
@@ -576,11 +584,11 @@ void hr__worker_leave(struct hr_worker *w)
     if (w->foreign_thread)
         p->runtime->thread_free(w->foreign_thread);
     w->foreign_thread = NULL;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     if (--p->alive == 0)
         for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
             hr__unpark(&waiter->parker);
-    hr__mutex_unlock(&p->lock);
+    hr__engine_unlock_only(p);
     hr__pipeline_unref(p);
 }
 
@@ -591,7 +599,7 @@ void *hr__worker_main(void *arg)
     struct hr_after after = {0};
     hr__worker_begin(w);
     w->park_limit_ns = PARK_MIN_NS;
-    hr__mutex_lock(&p->lock);
+    hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
         hr__engine_pump_locked(p, now_ns, &after);

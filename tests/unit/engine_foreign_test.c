@@ -308,7 +308,9 @@ static void expand_tasks_are_closed_by_a_stop(void)
             .source = &source,
             .stages = {{.kind = KIT_EXPAND,
                         .op = &op,
-                        .options = {.concurrency = 5, .order = taken % 2}}},
+                        .options = {.concurrency = 5,
+                                    .order = taken % 2 ? HR_OUTPUT_INPUT
+                                                       : HR_OUTPUT_COMPLETION}}},
             .count = 1,
             .options = {.num_threads = 2},
             .runtime = fake_begin(&settings)};

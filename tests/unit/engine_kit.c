@@ -315,6 +315,8 @@ static enum hr_status add_source(const struct kit_plan *plan, struct hr_plan *bu
 {
     struct hr_source native = {&source_class, plan->source};
     struct hr_foreign foreign = {&foreign_source, plan->source};
+    if (plan->native)
+        return hr_plan_source(built, plan->native, err);
     atomic_flag_clear(&plan->source->busy);
     if (plan->foreign_source)
         return hr__plan_foreign_source(built, "source", &foreign, err);

@@ -65,6 +65,7 @@ struct kit_stage {
 
 struct kit_plan {
     struct kit_source *source;
+    struct hr_source *native; /* another one instead; emptied */
     bool foreign_source;
     struct kit_stage stages[6]; /* up to the first without op and n */
     int count;

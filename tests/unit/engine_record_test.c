@@ -20,6 +20,58 @@ static long field(const struct hr_value *record, size_t i)
     return kit_number(&hr_record_peek(record)[i]);
 }
 
+/* ---- sources of given values ---- */
+
+struct given {
+    struct hr_value values[16];
+    size_t count, next, repeat; /* repeat: 0 is once */
+};
+
+static enum hr_status given_next(void *state, struct hr_value *out,
+                                 struct hr_error *err)
+{
+    struct given *given = state;
+    (void)err;
+    if (given->next == given->count * (given->repeat ? given->repeat : 1))
+        return HR_END;
+    const struct hr_value *value = &given->values[given->next++ % given->count];
+    *out = value->cls->share(value);
+    return HR_OK;
+}
+
+static const struct hr_source_class given_class = {"given", given_next, NULL};
+
+/* A record of texts. */
+static struct hr_value record_of(size_t n, const char *const *names,
+                                 const char *const *texts)
+{
+    struct hr_keys *keys = NULL;
+    struct hr_value record = HR_VALUE_EMPTY;
+    HR_CHECK_EQ_INT(hr_keys_new(n, names, &keys), HR_OK);
+    HR_CHECK_EQ_INT(hr_record_new(keys, &record), HR_OK);
+    for (size_t i = 0; i < n; i++)
+        HR_CHECK_EQ_INT(
+            hr_text_new(texts[i], strlen(texts[i]), &hr_record_peek(&record)[i]),
+            HR_OK);
+    hr_keys_unref(&keys);
+    return record;
+}
+
+static struct hr_pipeline *start_given(struct given *given,
+                                       const struct kit_stage *stage)
+{
+    struct hr_source source = {&given_class, given};
+    struct kit_plan plan = plan_of(NULL, *stage);
+    plan.native = &source;
+    return kit_start(&plan);
+}
+
+static void release_given(struct given *given)
+{
+    for (size_t i = 0; i < given->count; i++)
+        hr_value_release(&given->values[i]);
+}
+
 /* ---- keys ---- */
 
 static void a_key_picks_one_field(void)
@@ -103,6 +155,37 @@ static void a_key_that_does_not_fit_fails(void)
     }
 }
 
+/* Among others that fit, in groups that are claimed together. */
+static void only_items_that_do_not_fit_fail(void)
+{
+    for (int variant = 0; variant < 6; variant++) {
+        static const enum kit_kind kinds[] = {KIT_NATIVE, KIT_FOREIGN, KIT_EXPAND};
+        struct given given = {.count = 16};
+        struct kit_op op = {.fan = 1};
+        struct hr_failure failure;
+        enum hr_status end;
+        const char *const one[] = {"1"}, *const two[] = {"1", "3"};
+        for (size_t i = 0; i < 16; i++)
+            given.values[i] = record_of(i % 3 ? 2 : 1, NULL, i % 3 ? two : one);
+        given.repeat = 40;
+        struct kit_stage stage = {
+            .kind = kinds[variant / 2],
+            .op = &op,
+            .options = {.has_key = 1,
+                        .key_index = 1,
+                        .concurrency = 1 + (uint32_t)variant % 2}};
+        struct hr_pipeline *p = start_given(&given, &stage);
+        HR_CHECK_EQ_INT(kit_drain(p, false, NULL, 0, &end), 40 * 10);
+        HR_CHECK_EQ_INT(end, HR_END);
+        HR_CHECK_EQ_INT(hr_pipeline_failure(p, 40 * 6 - 1, &failure), HR_OK);
+        HR_CHECK_EQ_INT(failure.error.status, HR_ERR_TYPE);
+        HR_CHECK_EQ_INT(hr_pipeline_failure(p, 40 * 6, &failure), HR_END);
+        hr_pipeline_free(&p);
+        release_given(&given);
+        HR_CHECK_EQ_INT(fake_end(), 0);
+    }
+}
+
 /* ---- batches ---- */
 
 static void batches_carry_values_and_indices(void)
@@ -167,67 +250,6 @@ static void columns_are_lists_of_one_record(void)
     }
 }
 
-/* ---- sources of given values ---- */
-
-struct given {
-    struct hr_value values[16];
-    size_t count, next;
-};
-
-static enum hr_status given_next(void *state, struct hr_value *out,
-                                 struct hr_error *err)
-{
-    struct given *given = state;
-    (void)err;
-    if (given->next == given->count)
-        return HR_END;
-    *out = given->values[given->next].cls->share(&given->values[given->next]);
-    given->next++;
-    return HR_OK;
-}
-
-static const struct hr_source_class given_class = {"given", given_next, NULL};
-
-/* A record of texts. */
-static struct hr_value record_of(size_t n, const char *const *names,
-                                 const char *const *texts)
-{
-    struct hr_keys *keys = NULL;
-    struct hr_value record = HR_VALUE_EMPTY;
-    HR_CHECK_EQ_INT(hr_keys_new(n, names, &keys), HR_OK);
-    HR_CHECK_EQ_INT(hr_record_new(keys, &record), HR_OK);
-    for (size_t i = 0; i < n; i++)
-        HR_CHECK_EQ_INT(
-            hr_text_new(texts[i], strlen(texts[i]), &hr_record_peek(&record)[i]),
-            HR_OK);
-    hr_keys_unref(&keys);
-    return record;
-}
-
-static struct hr_pipeline *start_given(struct given *given, bool columns, uint32_t n)
-{
-    struct hr_source source = {&given_class, given};
-    struct hr_plan *plan = NULL;
-    struct hr_pipeline *p = NULL;
-    struct hr_pipeline_options options = {.num_threads = 2};
-    HR_CHECK_EQ_INT(hr_plan_new(&plan, NULL), HR_OK);
-    HR_CHECK_EQ_INT(hr_plan_source(plan, &source, NULL), HR_OK);
-    if (n > 0)
-        HR_CHECK_EQ_INT(hr_plan_aggregate(plan, n, 0, columns, NULL), HR_OK);
-    else
-        HR_CHECK_EQ_INT(hr_plan_disaggregate(plan, NULL), HR_OK);
-    HR_CHECK_EQ_INT(hr_plan_sink(plan, 4, NULL), HR_OK);
-    HR_CHECK_EQ_INT(hr_pipeline_new(&plan, &options, &p, NULL), HR_OK);
-    HR_CHECK_EQ_INT(hr_pipeline_start(p, NULL), HR_OK);
-    return p;
-}
-
-static void release_given(struct given *given)
-{
-    for (size_t i = 0; i < given->count; i++)
-        hr_value_release(&given->values[i]);
-}
-
 /* Fields go by name, in whatever order a record has them. */
 static void columns_go_by_name(void)
 {
@@ -237,7 +259,8 @@ static void columns_go_by_name(void)
     given.values[1] =
         record_of(2, (const char *[]){"b", "a"}, (const char *[]){"4", "3"});
     struct hr_value value;
-    struct hr_pipeline *p = start_given(&given, true, 2);
+    struct hr_pipeline *p =
+        start_given(&given, &(struct kit_stage){.kind = KIT_COLUMNS, .n = 2});
     HR_CHECK_EQ_INT(hr_pipeline_next(p, HR_NO_DEADLINE, &value, NULL), HR_OK);
     const struct hr_value *columns = hr_record_peek(&value);
     for (size_t c = 0; c < 2; c++)
@@ -266,7 +289,8 @@ static void columns_need_records_of_one_shape(void)
             given.values[1] = record_of(2, NULL, texts);
         else
             HR_CHECK_EQ_INT(hr_text_new("2", 1, &given.values[1]), HR_OK);
-        struct hr_pipeline *p = start_given(&given, true, 2);
+        struct hr_pipeline *p =
+            start_given(&given, &(struct kit_stage){.kind = KIT_COLUMNS, .n = 2});
         HR_CHECK_EQ_INT(kit_drain(p, false, NULL, 0, &end), 0);
         HR_CHECK_EQ_INT(end, HR_END);
         for (size_t i = 0; i < 2; i++) {
@@ -294,7 +318,8 @@ static void a_shared_record_is_not_emptied_by_columns(void)
     given.values[0] = record_of(2, NULL, texts);
     for (int i = 1; i < 3; i++)
         given.values[i] = given.values[0].cls->share(&given.values[0]);
-    struct hr_pipeline *p = start_given(&given, true, 3);
+    struct hr_pipeline *p =
+        start_given(&given, &(struct kit_stage){.kind = KIT_COLUMNS, .n = 3});
     HR_CHECK_EQ_INT(hr_pipeline_next(p, HR_NO_DEADLINE, &value, NULL), HR_OK);
     for (size_t c = 0; c < 2; c++)
         for (size_t i = 0; i < 3; i++)
@@ -317,7 +342,8 @@ static void a_shared_list_is_not_emptied_by_disaggregate(void)
     HR_CHECK_EQ_INT(hr_text_new("6", 1, &hr_list_peek(&given.values[0])[1]), HR_OK);
     for (int i = 1; i < 3; i++)
         given.values[i] = given.values[0].cls->share(&given.values[0]);
-    struct hr_pipeline *p = start_given(&given, false, 0);
+    struct hr_pipeline *p =
+        start_given(&given, &(struct kit_stage){.kind = KIT_SPREAD});
     HR_CHECK_EQ_INT(kit_drain(p, false, numbers, 6, &end), 6);
     for (int i = 0; i < 6; i++)
         HR_CHECK_EQ_INT(numbers[i], 5 + i % 2);
@@ -333,7 +359,8 @@ static void disaggregate_needs_lists(void)
     enum hr_status end;
     HR_CHECK_EQ_INT(hr_text_new("5", 1, &given.values[0]), HR_OK);
     HR_CHECK_EQ_INT(hr_list_new(0, &given.values[1]), HR_OK); /* gives nothing */
-    struct hr_pipeline *p = start_given(&given, false, 0);
+    struct hr_pipeline *p =
+        start_given(&given, &(struct kit_stage){.kind = KIT_SPREAD});
     HR_CHECK_EQ_INT(kit_drain(p, false, NULL, 0, &end), 0);
     HR_CHECK_EQ_INT(end, HR_END);
     HR_CHECK_EQ_INT(hr_pipeline_failure(p, 0, &failure), HR_OK);
@@ -346,6 +373,7 @@ static void disaggregate_needs_lists(void)
 static const struct hr_test tests[] = {
     HR_TEST(a_key_picks_one_field),
     HR_TEST(a_key_that_does_not_fit_fails),
+    HR_TEST(only_items_that_do_not_fit_fail),
     HR_TEST(batches_carry_values_and_indices),
     HR_TEST(columns_are_lists_of_one_record),
     HR_TEST(columns_go_by_name),
