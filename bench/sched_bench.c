@@ -51,7 +51,7 @@ static struct hr_sched *make(const struct shape *shape, uint32_t depth)
     stages[depth + 1].kind = HR_STAGE_SINK;
     if (hr__sched_new(&plan, 0, &sched, &err) != HR_OK) {
         fprintf(stderr, "%s\n", err.text);
-        exit(1);
+        abort();
     }
     return sched;
 }

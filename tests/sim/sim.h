@@ -2,7 +2,8 @@
  *
  *   sim_plan.c    a random plan: stages, edges, and what each stage's op does
  *   sim_model.c   what must come out of it, worked out one stage after the other
- *   sim_drive.c   the real scheduler, served by virtual workers in random order
+ *   sim_drive.c   the real scheduler, served by virtual workers in random order (with
+ *                 sim_books.c and sim_ops.c)
  *   sim.c         the command line, and the comparison of the two
  *
  * An item is a vector of leaves (64-bit keys) of one epoch. Ops decide by a hash of the
@@ -104,7 +105,7 @@ struct sim_result {
     uint64_t steps;
 };
 
-/* Returns NULL, or what went wrong; then `where` says at which step. */
+/* Returns NULL, or what went wrong. */
 const char *sim_drive(const struct sim_plan *plan, struct rng *rng, bool verbose,
                       struct sim_result *result);
 
