@@ -134,7 +134,6 @@ def find_bottleneck(stats: PipelineStats) -> str:
     source, *stages = stats.stages[:-1]
     stage = max([source, *stages], key=lambda s: _load(s, stats))
     name, load = f"'{stage.name}'", min(1.0, _load(stage, stats))
-    tasks = min(stage.concurrency, stats.num_threads)
     if stage.gil_wait > stage.busy:
         return (
             f"Stage {name} is the bottleneck, by the GIL: its tasks waited "
@@ -142,10 +141,19 @@ def find_bottleneck(stats: PipelineStats) -> str:
         )
     if stage is source:
         return f"The source is the bottleneck: it was busy {load:.0%} of the time."
-    sentence = (
-        f"Stage {name} is the bottleneck, by computation: busy {load:.0%} of what "
-        f"{tasks} {'task' if tasks == 1 else 'tasks'} at a time can be"
-    )
-    if tasks < stats.num_threads:
-        sentence += f"; {stats.num_threads} threads would allow more concurrency"
-    return sentence + "."
+    return f"Stage {name} is the bottleneck, by computation: {_reason(stage, stats)}."
+
+
+def _reason(stage: StageStats, stats: PipelineStats) -> str:
+    """Are the threads all busy, or does the stage's concurrency keep them idle?"""
+    total = sum(s.busy for s in stats.stages[1:])
+    threads = min(1.0, total / (stats.num_threads * stats.elapsed))
+    several = f"the {stats.num_threads} threads are"
+    if stats.num_threads == 1:
+        several = "the one thread is"
+    if threads < 0.8 and stage.concurrency < stats.num_threads:
+        return (
+            f"its concurrency is {stage.concurrency}, and {several} busy only "
+            f"{threads:.0%} of the time; a higher concurrency would use them"
+        )
+    return f"{several} busy {threads:.0%} of the time, {stage.busy / total:.0%} of that here"
