@@ -18,8 +18,8 @@ int main(int argc, char **argv)
     hr_image_options_init(&options);
     options.width = options.height = 224;
 
-    enum hr_status status = HR_OK;
-    if (hr_plan_new(&plan, &err) || /* HR_OK is 0 */
+    enum hr_status status = HR_ERR_ARG; /* until the last item has come */
+    if (hr_plan_new(&plan, &err) ||     /* HR_OK is 0 */
         hr_source_of_texts((const char *const *)argv + 1, (size_t)argc - 1, &paths,
                            &err) ||
         hr_image_load_batch_op(&options, 0, &load, &err) ||
@@ -29,7 +29,8 @@ int main(int argc, char **argv)
         hr_pipeline_start(pipeline, &err))
         goto out;
 
-    while (!(status = hr_pipeline_next(pipeline, HR_NO_DEADLINE, &batch, &err))) {
+    while ((status = hr_pipeline_next(pipeline, HR_NO_DEADLINE, &batch, &err)) ==
+           HR_OK) {
         size_t failed;
         const struct hr_slot_failure *why = hr_batch_peek_failures(&batch, &failed);
         const int64_t *shape = hr_array_shape(hr_batch_peek_array(&batch));
@@ -40,11 +41,11 @@ int main(int argc, char **argv)
         hr_value_release(&batch);
     }
 out:
-    if (err.status != HR_END)
+    if (status != HR_END)
         fprintf(stderr, "%s\n", err.text);
     hr_pipeline_free(&pipeline);
     hr_plan_free(&plan);
     hr_source_free(&paths);
     hr_op_free(&load);
-    return err.status != HR_END;
+    return status != HR_END;
 }

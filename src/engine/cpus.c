@@ -16,13 +16,15 @@ static uint32_t affinity_count(void)
     return n < 1 ? 1 : (uint32_t)n;
 }
 
-/* cgroup v2 cpu.max: "QUOTA PERIOD" or "max PERIOD"; rounded up. 0: no limit. */
+/* "QUOTA PERIOD" or "max PERIOD". */
 uint32_t hr__cpus_of_quota(const char *text)
 {
-    unsigned long long quota, period;
-    if (sscanf(text, "%llu %llu", &quota, &period) != 2 || period == 0)
+    char *end;
+    unsigned long long quota = strtoull(text, &end, 10);
+    if (end == text)
         return 0;
-    return (uint32_t)((quota + period - 1) / period);
+    unsigned long long period = strtoull(end, NULL, 10);
+    return period == 0 ? 0 : (uint32_t)(quota / period + (quota % period != 0));
 }
 
 static uint32_t quota_count(void)

@@ -7,10 +7,10 @@
 #include "base/mem.h"
 #include "base/banned.h"
 
-/* The word before the first colon of a foreign exception's text is its type. */
+/* The word before the first colon of a foreign exception's text is its type; of other
+ * errors *out stays as it is. */
 static void kind_type(const struct hr_error *err, char *out, size_t size)
 {
-    out[0] = '\0';
     if (err->status != HR_ERR_FOREIGN)
         return;
     size_t len = strcspn(err->text, ":");

@@ -165,6 +165,35 @@ def test_dict_keys_must_be_text():
     assert "must be str, found int" in failures[0][2]
 
 
+class Understated(dict[str, int]):
+    def __len__(self):
+        return 1
+
+
+def names(n):
+    return {str(i): 0 for i in range(n)}
+
+
+@pytest.mark.parametrize(("key", "make"), [(0, lambda n: (0,) * n), ("0", names)])
+def test_a_record_may_have_64_fields(key, make):
+    stages = pipe(make), pipe(lambda x: x + 1, key=key)
+    (item,) = build([64], *stages)
+    assert len(item) == 64
+    assert item[key] == 1
+
+
+@pytest.mark.parametrize("n", [65, 10_000])
+@pytest.mark.parametrize(
+    ("key", "make"),
+    [(0, lambda n: (0,) * n), ("0", names), ("0", lambda n: Understated(names(n)))],
+)
+def test_more_fields_are_refused(key, make, n):
+    stages = pipe(make), pipe(lambda x: x + 1, key=key)
+    delivered, failures = failures_of([n], *stages)
+    assert delivered == []
+    assert failures == [(0, TypeError, f"a record has at most 64 fields, found {n}")]
+
+
 def test_python_result_that_is_no_record():
     stages = pipe(lambda x: x or 0), pipe(str, key=0)
     delivered, failures = failures_of([(1,), ()], *stages)

@@ -1,4 +1,4 @@
-/* engine_test.c - native pipelines, from source to consumer. */
+/* engine_native_test.c - native pipelines, from source to consumer. */
 #include <stdlib.h>
 #include <string.h>
 

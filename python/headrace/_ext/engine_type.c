@@ -175,9 +175,11 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
 
     if (until_ns > deadline_ns)
         until_ns = deadline_ns;
-    Py_BEGIN_ALLOW_THREADS status = hr__pipeline_wait(pipeline, until_ns);
+    Py_BEGIN_ALLOW_THREADS
+    status = hr__pipeline_wait(pipeline, until_ns);
     hr__pipeline_want(pipeline, true);
-    Py_END_ALLOW_THREADS hr__pipeline_want(pipeline, false);
+    Py_END_ALLOW_THREADS
+    hr__pipeline_want(pipeline, false);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
     if (PyErr_CheckSignals())
@@ -253,8 +255,10 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = hr_pipeline_start(self->pipeline, &err);
-    Py_END_ALLOW_THREADS hrpy_log_flush(self->state);
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_start(self->pipeline, &err);
+    Py_END_ALLOW_THREADS
+    hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
     Py_RETURN_NONE;
@@ -266,7 +270,8 @@ static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
 
     (void)unused;
     if (self->pipeline && !hr__pipeline_forked(self->pipeline)) {
-        Py_BEGIN_ALLOW_THREADS hr__pipeline_cancel(self->pipeline);
+        Py_BEGIN_ALLOW_THREADS
+        hr__pipeline_cancel(self->pipeline);
         Py_END_ALLOW_THREADS
     }
     Py_RETURN_NONE;
@@ -294,10 +299,11 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
         int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
         if (until_ns > deadline_ns)
             until_ns = deadline_ns;
-        Py_BEGIN_ALLOW_THREADS status =
-            hr_pipeline_stop(self->pipeline, until_ns, &err);
+        Py_BEGIN_ALLOW_THREADS
+        status = hr_pipeline_stop(self->pipeline, until_ns, &err);
         hr__pipeline_want(self->pipeline, true);
-        Py_END_ALLOW_THREADS hr__pipeline_want(self->pipeline, false);
+        Py_END_ALLOW_THREADS
+        hr__pipeline_want(self->pipeline, false);
         if (PyErr_CheckSignals())
             return NULL;
         if (status != HR_TIMEOUT || until_ns == deadline_ns)
@@ -346,7 +352,8 @@ static void end_pipeline(struct engine *self)
     if (!pipeline)
         return;
     bool leave = false;
-    Py_BEGIN_ALLOW_THREADS if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
+    Py_BEGIN_ALLOW_THREADS
+    if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
         leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
     if (!leave)
         hr_pipeline_free(&pipeline);

@@ -34,8 +34,10 @@ PyObject *hrpy_engine_stats(PyObject *obj, PyObject *unused)
     struct hr_stage_stats *stats = hr__calloc(n, sizeof(*stats));
     if (!stats)
         return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS n = hr_pipeline_stats(self->pipeline, stats, n);
-    Py_END_ALLOW_THREADS PyObject *list = PyList_New((Py_ssize_t)n);
+    Py_BEGIN_ALLOW_THREADS
+    n = hr_pipeline_stats(self->pipeline, stats, n);
+    Py_END_ALLOW_THREADS
+    PyObject *list = PyList_New((Py_ssize_t)n);
     for (size_t i = 0; list && i < n; i++) {
         PyObject *stage = stage_dict(&stats[i]);
         if (stage)
@@ -55,12 +57,14 @@ PyObject *hrpy_engine_summary(PyObject *obj, PyObject *unused)
     (void)unused;
     if (hrpy_engine_check(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS hr_pipeline_summary(self->pipeline, &sum);
-    Py_END_ALLOW_THREADS return Py_BuildValue(
-        "{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum.num_threads, "elapsed_ns",
-        (long long)sum.elapsed_ns, "consumer_wait_ns",
-        (unsigned long long)sum.consumer_wait_ns, "delivered",
-        (unsigned long long)sum.delivered, "failed", (unsigned long long)sum.failed);
+    Py_BEGIN_ALLOW_THREADS
+    hr_pipeline_summary(self->pipeline, &sum);
+    Py_END_ALLOW_THREADS
+    return Py_BuildValue("{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum.num_threads,
+                         "elapsed_ns", (long long)sum.elapsed_ns, "consumer_wait_ns",
+                         (unsigned long long)sum.consumer_wait_ns, "delivered",
+                         (unsigned long long)sum.delivered, "failed",
+                         (unsigned long long)sum.failed);
 }
 
 /* (stage, index, label, exception); boxed is taken. */
@@ -133,8 +137,10 @@ PyObject *hrpy_engine_failures(PyObject *obj, PyObject *start)
         return PyErr_NoMemory();
     PyObject *list = PyList_New(0);
     while (list) {
-        Py_BEGIN_ALLOW_THREADS n = read_failures(self->pipeline, at, seen);
-        Py_END_ALLOW_THREADS at += n;
+        Py_BEGIN_ALLOW_THREADS
+        n = read_failures(self->pipeline, at, seen);
+        Py_END_ALLOW_THREADS
+        at += n;
         if (append_failures(self->state, seen, n, list))
             Py_CLEAR(list);
         if (n < FAILURES_AT_ONCE)

@@ -86,7 +86,9 @@ static int want_of(PyObject *text, enum hrpy_want *out)
         [HRPY_WANT_LIST] = "list",
         [HRPY_WANT_ARRAY] = "array",
     };
-    for (int i = 0; i < 4 && PyUnicode_Check(text); i++) {
+    size_t n = PyUnicode_Check(text) ? sizeof(names) / sizeof(names[0]) : 0;
+
+    for (size_t i = 0; i < n; i++) {
         if (PyUnicode_CompareWithASCIIString(text, names[i]) == 0) {
             *out = (enum hrpy_want)i;
             return 0;
@@ -246,16 +248,27 @@ static int import_fields(struct hrpy_state *state, struct hrpy_shape *shape, siz
 
 enum { FIELDS_MAX = 64 };
 
+static int check_width(size_t n)
+{
+    if (n <= FIELDS_MAX)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "a record has at most %d fields, found %zu",
+                 FIELDS_MAX, n);
+    return -1;
+}
+
 /* items: the dict's (name, value) pairs; a copy, since conversions may run Python. */
 static int import_pairs(struct hrpy_state *state, struct hrpy_shape *shape,
                         PyObject *items, bool lenient, struct hr_value *out)
 {
     const char *names[FIELDS_MAX];
     PyObject *values[FIELDS_MAX];
-    Py_ssize_t n = PyList_GET_SIZE(items);
+    size_t n = (size_t)PyList_GET_SIZE(items);
 
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *pair = PyList_GET_ITEM(items, i);
+    if (check_width(n))
+        return -1;
+    for (size_t i = 0; i < n; i++) {
+        PyObject *pair = PyList_GET_ITEM(items, (Py_ssize_t)i);
         PyObject *name = PyTuple_GET_ITEM(pair, 0);
         if (!PyUnicode_Check(name)) {
             PyErr_Format(
@@ -269,27 +282,26 @@ static int import_pairs(struct hrpy_state *state, struct hrpy_shape *shape,
             return -1;
         values[i] = PyTuple_GET_ITEM(pair, 1);
     }
-    return import_fields(state, shape, (size_t)n, names, values, lenient, out);
+    return import_fields(state, shape, n, names, values, lenient, out);
 }
 
 static int import_record(struct hrpy_state *state, struct hrpy_shape *shape,
                          PyObject *obj, bool lenient, struct hr_value *out)
 {
-    if (!PyTuple_Check(obj) && !PyDict_Check(obj)) {
+    if (PyTuple_Check(obj)) {
+        size_t n = (size_t)PyTuple_GET_SIZE(obj);
+        if (check_width(n))
+            return -1;
+        return import_fields(state, shape, n, NULL, ((PyTupleObject *)obj)->ob_item,
+                             lenient, out);
+    }
+    if (!PyDict_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "key= and columns=True need a record, a tuple or a dict; found "
                      "%.100s",
                      Py_TYPE(obj)->tp_name);
         return -1;
     }
-    if (PyObject_Size(obj) > FIELDS_MAX) {
-        PyErr_Format(PyExc_TypeError, "a record has at most %d fields, found %zd",
-                     FIELDS_MAX, PyObject_Size(obj));
-        return -1;
-    }
-    if (PyTuple_Check(obj))
-        return import_fields(state, shape, (size_t)PyTuple_GET_SIZE(obj), NULL,
-                             ((PyTupleObject *)obj)->ob_item, lenient, out);
     PyObject *items = PyDict_Items(obj);
     if (!items)
         return -1;
