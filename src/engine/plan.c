@@ -271,8 +271,10 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 }
 
 /* Places between stage i and the next one: what its tasks hold, and two more, or a whole
- * batch, so that the next stage finds work. Behind the source it is the read-ahead: twice
- * a batch, so that half of it can be refilled while the other half is used. */
+ * batch, so that the next stage finds work. In input order a finished result keeps its
+ * place until its turn: the places are the reorder window, and as many more let the other
+ * tasks go on beside a slow one. Behind the source it is the read-ahead: twice a batch, so
+ * that half of it can be refilled while the other half is used. */
 uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
 {
     uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
@@ -280,7 +282,10 @@ uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
                         : max_u32(2, plan->sched_stages[i + 1].arity);
     if (i == 0)
         return max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
-    return plan->sched_stages[i].concurrency + next;
+    uint32_t held = plan->sched_stages[i].concurrency;
+    if (plan->sched_stages[i].order == HR_ORDER_INPUT && held > 1)
+        held *= 2;
+    return held + next;
 }
 
 enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,
