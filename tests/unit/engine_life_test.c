@@ -372,7 +372,6 @@ static void fewer_threads_or_none(void)
             HR_CHECK_EQ_INT(kit_build(&plan, &p, NULL), HR_OK);
             fault_arm(FAULT_THREAD, FAULT_FROM, n);
             enum hr_status status = hr_pipeline_start(p, &err);
-            (void)fault_disarm();
             bool enough = n > (uint64_t)foreign + 2;
             HR_CHECK_EQ_INT(status, enough ? HR_OK : HR_ERR_THREAD);
             if (enough) {
@@ -386,6 +385,7 @@ static void fewer_threads_or_none(void)
                 HR_CHECK_EQ_INT(hr_pipeline_stop(p, HR_NO_DEADLINE, NULL), HR_OK);
             }
             hr_pipeline_free(&p);
+            (void)fault_disarm();
             HR_CHECK_EQ_INT(kit_thread_count(), threads);
             HR_CHECK_EQ_INT(atomic_load(&op.freed), 1);
             HR_CHECK_EQ_INT(fake_end(), 0);
