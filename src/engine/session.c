@@ -107,7 +107,8 @@ static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim
     return claim->first && !call->in && stage->body != HR_BODY_FOREIGN_SOURCE;
 }
 
-static uint32_t claim_size(const struct hr_pipeline *p, const struct hr_stage *stage)
+static uint32_t claim_size_locked(const struct hr_pipeline *p,
+                                  const struct hr_stage *stage) HR_ENGINE_LOCKED
 {
     if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride_locked(p, stage))
         return 1;
@@ -144,7 +145,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
         note_claim_locked(p, &w->claims[n], &w->calls[n]);
-        most = claim_size(p, stage);
+        most = claim_size_locked(p, stage);
         n++;
     }
     return n;

@@ -77,7 +77,7 @@ static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOC
 }
 
 /* Tell the consumer, who looks without the lock, whether a refill would do something. */
-static void set_refill_due_locked(struct hr_pipeline *p)
+static void set_refill_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, 2);
     atomic_store_explicit(&p->refill_due, due, memory_order_relaxed); /* a hint */

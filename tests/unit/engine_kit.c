@@ -497,3 +497,13 @@ bool kit_await(bool (*ready)(void *cookie), void *cookie)
         pause_ns(1000000);
     return ready(cookie);
 }
+
+static bool is_thread_count(void *cookie)
+{
+    return kit_thread_count() == *(const int *)cookie;
+}
+
+bool kit_threads_are(int count)
+{
+    return kit_await(is_thread_count, &count);
+}

@@ -117,6 +117,9 @@ void kit_gate_await(struct kit_gate *gate);
 /* Entries in /proc/self/task and /proc/self/fd. */
 int kit_thread_count(void);
 int kit_fd_count(void);
+/* Are there as many threads again as that? A thread that was joined may be listed for a
+ * moment still: waits for up to 10 s. */
+bool kit_threads_are(int count);
 /* Wait until `ready(cookie)`, for at most 10 s; whether it came true. */
 bool kit_await(bool (*ready)(void *cookie), void *cookie);
 

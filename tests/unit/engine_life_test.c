@@ -299,8 +299,7 @@ static void free_inside_an_op_leaves_nothing(void)
         HR_CHECK_EQ_INT(kit_build(&plan, &inside.pipeline, NULL), HR_OK);
         HR_CHECK_EQ_INT(hr_pipeline_start(inside.pipeline, NULL), HR_OK);
         HR_CHECK(kit_await(is_freed, &op.freed));
-        while (kit_thread_count() > threads)
-            usleep(1000);
+        HR_CHECK(kit_threads_are(threads));
         HR_CHECK_EQ_INT(fake_end(), 0);
     }
 }
@@ -324,7 +323,7 @@ static void ten_thousand_items_leave_nothing(void)
     HR_CHECK_EQ_INT(kit_drain(p, true, NULL, 0, &end), 3333 * 3 - 99);
     HR_CHECK_EQ_INT(end, HR_END);
     hr_pipeline_free(&p);
-    HR_CHECK_EQ_INT(kit_thread_count(), threads);
+    HR_CHECK(kit_threads_are(threads));
     HR_CHECK_EQ_INT(kit_fd_count(), fds);
     HR_CHECK_EQ_INT(fake_end(), 0);
 }
@@ -348,7 +347,7 @@ static void twenty_empty_pipelines_end(void)
         HR_CHECK_EQ_INT(kit_next(pipelines[i], &number), HR_END);
     for (int i = 0; i < 20; i++)
         hr_pipeline_free(&pipelines[i]);
-    HR_CHECK_EQ_INT(kit_thread_count(), threads);
+    HR_CHECK(kit_threads_are(threads));
     HR_CHECK_EQ_INT(fake_end(), 0);
 }
 
@@ -372,7 +371,6 @@ static void fewer_threads_or_none(void)
             HR_CHECK_EQ_INT(kit_build(&plan, &p, NULL), HR_OK);
             fault_arm(FAULT_THREAD, FAULT_FROM, n);
             enum hr_status status = hr_pipeline_start(p, &err);
-            (void)fault_disarm();
             bool enough = n > (uint64_t)foreign + 2;
             HR_CHECK_EQ_INT(status, enough ? HR_OK : HR_ERR_THREAD);
             if (enough) {
@@ -386,7 +384,8 @@ static void fewer_threads_or_none(void)
                 HR_CHECK_EQ_INT(hr_pipeline_stop(p, HR_NO_DEADLINE, NULL), HR_OK);
             }
             hr_pipeline_free(&p);
-            HR_CHECK_EQ_INT(kit_thread_count(), threads);
+            (void)fault_disarm();
+            HR_CHECK(kit_threads_are(threads));
             HR_CHECK_EQ_INT(atomic_load(&op.freed), 1);
             HR_CHECK_EQ_INT(fake_end(), 0);
         }

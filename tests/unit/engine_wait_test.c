@@ -174,8 +174,7 @@ static void a_stuck_op_is_named_and_left_behind(void)
         HR_CHECK_EQ_INT(atomic_load(&op.freed), 0);
         kit_gate_open(&gate);
         HR_CHECK(kit_await(is_freed, &op.freed));
-        while (kit_thread_count() > threads)
-            usleep(1000);
+        HR_CHECK(kit_threads_are(threads));
         hr__sys.now_ns = hr__sys_direct.now_ns;
         HR_CHECK_EQ_INT(fake_end(), 0);
     }
