@@ -30,6 +30,7 @@ struct hr_source {
     void *state;
 };
 
+/* Free the state and empty *source; the empty source is accepted. */
 HR_API void hr_source_free(struct hr_source *source);
 
 /* The texts (paths, say), copied into one arena, as text values.
@@ -50,7 +51,7 @@ enum hr_output_order {
 /* Zero-initialise for the defaults. */
 struct hr_stage_options {
     const char *name;     /* NULL: the op's */
-    uint32_t concurrency; /* tasks in flight; 0 means 1 */
+    uint32_t concurrency; /* tasks in flight, up to 4,096; 0 means 1 */
     enum hr_output_order order;
     int64_t max_failures;  /* with limit_failures: tolerated failures */
     uint32_t fraction_num; /* with fraction_den > 0: tolerated failures divided */
@@ -61,26 +62,31 @@ struct hr_stage_options {
     int has_key;
 };
 
+/* An empty plan. Threads: a plan is one thread's at a time. Errors: HR_ERR_NOMEM. */
 HR_API HR_MUST_USE enum hr_status hr_plan_new(struct hr_plan **out,
                                               struct hr_error *err);
+/* Free it with the ops and the source it took, and null *plan; NULL is accepted. */
 HR_API void hr_plan_free(struct hr_plan **plan);
 
-/* Ownership: each takes *source or *op and empties it on HR_OK.
+/* Add a stage behind those that were added before: a source first, a sink last.
+ * Ownership: each takes *source or *op and empties it on HR_OK.
  * Errors: HR_ERR_ARG (names the argument), HR_ERR_STATE (out of order), HR_ERR_NOMEM. */
 HR_API HR_MUST_USE enum hr_status
 hr_plan_source(struct hr_plan *plan, struct hr_source *source, struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
                                                const struct hr_stage_options *options,
                                                struct hr_error *err);
-/* Lists of n items (the last may be shorter, unless drop_last). With columns, items
- * must be records, and one record of lists comes out instead of a list of records. */
+/* Lists of n items, n from 1 to 500,000 (the last may be shorter, unless drop_last). With
+ * columns, items must be records, and one record of lists comes out instead of a list of
+ * records. */
 HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n,
                                                     int drop_last, int columns,
                                                     struct hr_error *err);
 /* The elements of each list, one by one. */
 HR_API HR_MUST_USE enum hr_status hr_plan_disaggregate(struct hr_plan *plan,
                                                        struct hr_error *err);
-/* Up to buffer_size finished items wait for the consumer, besides those being made. */
+/* Up to buffer_size (1 to 1,000,000) finished items wait for the consumer, besides those
+ * being made. */
 HR_API HR_MUST_USE enum hr_status
 hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size, struct hr_error *err);
 
@@ -90,12 +96,14 @@ struct hr_pipeline;
 
 /* Zero-initialise for the defaults. */
 struct hr_pipeline_options {
-    uint32_t num_threads;     /* 0: as many as the process may use (affinity, cgroup) */
+    /* Up to 4,096. 0: HEADRACE_THREADS, if that is set; else as many as the process may
+     * use (affinity, cgroup), divided by LOCAL_WORLD_SIZE. */
+    uint32_t num_threads;
     int64_t task_deadline_ns; /* a task older than this is told to end; 0: 30 s */
 };
 
 /* Ownership: takes *plan and nulls it on HR_OK.
- * Errors: HR_ERR_STATE (no source or no sink), HR_ERR_NOMEM. */
+ * Errors: HR_ERR_STATE (no source or no sink), HR_ERR_ARG, HR_ERR_NOMEM. */
 HR_API HR_MUST_USE enum hr_status
 hr_pipeline_new(struct hr_plan **plan, const struct hr_pipeline_options *options,
                 struct hr_pipeline **out, struct hr_error *err);
@@ -107,7 +115,7 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_start(struct hr_pipeline *pipeline
 
 /* Take the next item. deadline_ns: CLOCK_MONOTONIC, HR_NO_DEADLINE to wait for ever,
  * 0 not to wait. *out is the caller's to release.
- * HR_END after the last item. A source that failed, or a stage that failed too often,
+ * HR_END after the last item, or after a stop. A source that failed, or a stage that failed too often,
  * is told once, after all items that came before: its status and *err; then HR_END.
  * Errors: HR_TIMEOUT, HR_ERR_STATE (not started; a forked child). Threads: any. */
 HR_API HR_MUST_USE enum hr_status hr_pipeline_next(struct hr_pipeline *pipeline,

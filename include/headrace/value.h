@@ -24,10 +24,8 @@ struct hr_value_class {
     const char *name;                               /* for messages: "path", "array" */
     void (*release)(struct hr_value *value);        /* drop what ptr owns */
     size_t (*nbytes)(const struct hr_value *value); /* NULL: counts as 0 */
-    /* A short label for messages, e.g. a path; NULL: none. Writes at most size bytes
-     * with the NUL and returns the length written. */
-    size_t (*label)(const struct hr_value *value, char *out, size_t size);
-    /* A second value that shares what ptr owns; NULL: values of it can't be shared. */
+    /* A second value that shares what ptr owns; NULL: values of it can't be shared. It
+     * counts a holder and no more: it alone may run under a lock of the library. */
     struct hr_value (*share)(const struct hr_value *value);
 };
 

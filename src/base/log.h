@@ -7,7 +7,8 @@
 
 enum hr_log_level { HR_LOG_DEBUG = 10, HR_LOG_INFO = 20, HR_LOG_WARNING = 30 };
 
-/* Never calls back under a lock of the library other than rank LOG. */
+/* Called under the lock of rank LOG, and often under that of a pipeline: it must neither
+ * wait nor call the library. */
 typedef void (*hr_log_fn)(void *cookie, enum hr_log_level level, const char *text);
 
 void hr__log_set(hr_log_fn fn, void *cookie);

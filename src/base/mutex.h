@@ -30,8 +30,8 @@
 enum hr_rank {
     HR_RANK_ENGINE = 10,  /* one per pipeline: scheduler, parked threads, statistics */
     HR_RANK_SINK = 20,    /* one per pipeline: the ring of ready items */
-    HR_RANK_FOREIGN = 30, /* leaf locks of a language binding */
-    HR_RANK_POOL = 40,    /* one per size class of the buffer pool */
+    HR_RANK_FOREIGN = 30, /* leaf locks: timers; those of a language binding */
+    HR_RANK_POOL = 40,    /* one per four size classes of the buffer pool */
     HR_RANK_LOG = 50      /* the log callback */
 };
 

@@ -1,4 +1,4 @@
-/* pool.h - what tests may turn about the buffer pool. */
+/* pool.h - what tests may change about the buffer pool. */
 #ifndef HR_BASE_POOL_H
 #define HR_BASE_POOL_H
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "base/banned.h"
 
 struct text {
@@ -28,17 +27,6 @@ static size_t text_nbytes(const struct hr_value *value)
     return text->len;
 }
 
-static size_t text_label(const struct hr_value *value, char *out, size_t size)
-{
-    const struct text *text = value->ptr;
-    if (size == 0)
-        return 0;
-    size_t len = text->len < size ? text->len : hr__utf8_cut(text->bytes, size - 1);
-    memcpy(out, text->bytes, len);
-    out[len] = '\0';
-    return len;
-}
-
 static struct hr_value text_share(const struct hr_value *value)
 {
     struct text *text = value->ptr;
@@ -51,7 +39,6 @@ const struct hr_value_class hr_text_class = {
     .name = "text",
     .release = text_release,
     .nbytes = text_nbytes,
-    .label = text_label,
     .share = text_share,
 };
 

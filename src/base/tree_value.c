@@ -11,7 +11,7 @@
  * are put on a list through their own header, and a loop empties that list; a child
  * node that dies joins it instead of being released by recursion.
  *
- * Sizes and labels are estimates for people: they look NEST_MAX levels deep at most. */
+ * Sizes are estimates: they look NEST_MAX levels deep at most. */
 #include "headrace/value.h"
 
 #include <assert.h>
@@ -177,24 +177,6 @@ static size_t node_nbytes(const struct hr_value *value)
     return nbytes_at(value, 0);
 }
 
-/* That of the first field that has one: of (path, label) the path. */
-static size_t record_label(const struct hr_value *value, char *out, size_t size)
-{
-    const struct node *node = value->ptr;
-    if (size == 0)
-        return 0;
-    for (size_t i = 0; i < node->n; i++) {
-        const struct hr_value *field = &node->value[i];
-        if (!field->cls || !field->cls->label || is_node(field))
-            continue;
-        size_t len = field->cls->label(field, out, size);
-        if (len > 0)
-            return len;
-    }
-    out[0] = '\0';
-    return 0;
-}
-
 static struct hr_value node_share(const struct hr_value *value)
 {
     struct node *node = value->ptr;
@@ -254,7 +236,6 @@ const struct hr_value_class hr_record_class = {
     .name = "record",
     .release = node_release,
     .nbytes = node_nbytes,
-    .label = record_label,
     .share = node_share,
 };
 

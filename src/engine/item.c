@@ -1,3 +1,4 @@
+/* item.c - items in chunks that are never given back: a run needs as many as its places. */
 #include "engine/item.h"
 
 #include "base/mem.h"
@@ -56,7 +57,6 @@ struct hr_item *hr__items_get(struct hr_items *items)
     item->next = NULL;
     item->index = -1;
     item->bytes = 0;
-    items->live++;
     return item;
 }
 
@@ -66,7 +66,6 @@ void hr__items_put(struct hr_items *items, struct hr_item *item)
     item->label = HR_VALUE_EMPTY;
     item->next = items->unused;
     items->unused = item;
-    items->live--;
 }
 
 void hr__item_list_clear(struct hr_item *list)

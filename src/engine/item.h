@@ -18,7 +18,6 @@ struct hr_item {
 struct hr_items {
     struct hr_item *unused;
     struct hr_item_chunk *chunks;
-    size_t live;
 };
 
 void hr__items_fini(struct hr_items *items);

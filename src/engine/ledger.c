@@ -1,3 +1,7 @@
+/* ledger.c - failed items are listed, and logged by kind.
+ *
+ * A kind is a stage, a status and, for a foreign exception, its type: a data set with a
+ * million broken files gives some lines in the log, not a million. */
 #include "engine/ledger.h"
 
 #include <stdio.h>

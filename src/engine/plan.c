@@ -3,11 +3,17 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "engine/engine.h"
 #include "engine/plan.h"
 #include "base/banned.h"
 
 enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
+
+/* With these any channel stays below what the scheduler allows (2^20 places): behind the
+ * source it has room for two batches, elsewhere for a batch or the sink's items and for
+ * what as many tasks as `concurrency` may hold. */
+enum { CONCURRENCY_MAX = 4096, BATCH_MAX = 500000, SINK_MAX = 1000000 };
 
 enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
 {
@@ -95,6 +101,8 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
     struct hr_stage *stage = &plan->stages[plan->count];
     *stage = (struct hr_stage){.body = body, .concurrency = 1};
     (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
+    if (strlen(name) >= sizeof(stage->name))
+        stage->name[hr__utf8_cut(name, sizeof(stage->name) - 1)] = '\0';
     plan->sched_stages[plan->count] = (struct hr_sched_stage){
         .kind = kind, .lane = lane, .concurrency = 1, .arity = 1, .failures_max = -1};
     plan->count++;
@@ -113,9 +121,18 @@ static enum hr_status check_options(const struct hr_stage_options *options,
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "max_failures: the fraction %u/%u is over 1",
                             options->fraction_num, options->fraction_den);
-    if (options->concurrency > 4096)
+    if (options->limit_failures && options->max_failures < 0)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "concurrency: %u is over 4096", options->concurrency);
+                            "max_failures: %lld is negative",
+                            (long long)options->max_failures);
+    if (options->concurrency > CONCURRENCY_MAX)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "concurrency: %u is over %d", options->concurrency,
+                            CONCURRENCY_MAX);
+    if (options->order != HR_OUTPUT_COMPLETION && options->order != HR_OUTPUT_INPUT)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "order: %d is none of enum hr_output_order",
+                            (int)options->order);
     return HR_OK;
 }
 
@@ -192,9 +209,9 @@ enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
 enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last,
                                  int columns, struct hr_error *err)
 {
-    if (n == 0 || n > (1u << 24))
+    if (n == 0 || n > BATCH_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "aggregate: n must be 1 to 16,777,216, got %u", n);
+                            "aggregate: n must be 1 to %d, got %u", BATCH_MAX, n);
     char name[32];
     (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
     enum hr_status status =
@@ -216,9 +233,9 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
                             struct hr_error *err)
 {
-    if (buffer_size == 0 || buffer_size > (1u << 20))
+    if (buffer_size == 0 || buffer_size > SINK_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "sink: buffer_size must be 1 to 1,048,576, got %u",
+                            "sink: buffer_size must be 1 to %d, got %u", SINK_MAX,
                             buffer_size);
     enum hr_status status =
         add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
@@ -229,10 +246,9 @@ enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
     return HR_OK;
 }
 
-enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime)
+void hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime)
 {
     plan->runtime = runtime;
-    return HR_OK;
 }
 
 enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,

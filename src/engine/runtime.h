@@ -55,7 +55,7 @@ struct hr_runtime {
 };
 
 /* For hr_plan: stages of a runtime. Ownership: take *foreign on HR_OK. */
-enum hr_status hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime);
+void hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime);
 enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
                                        struct hr_foreign *foreign,
                                        struct hr_error *err);

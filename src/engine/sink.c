@@ -1,3 +1,4 @@
+/* sink.c - the ring of ready items; see consumer.c for the way out of it. */
 #include "engine/sink.h"
 
 #include "base/mem.h"

@@ -12,13 +12,13 @@ static enum hr_status wrong_kind(struct hr_error *err, const char *who,
         in->cls == &hr_record_class ? "; use pipe(..., key=...) for records" : "");
 }
 
-/* Put a copy of state[size] behind cls. */
-static enum hr_status op_new(const struct hr_op_class *cls, void *copy,
+/* state: the op's from now on; NULL: there was no memory for it. */
+static enum hr_status op_new(const struct hr_op_class *cls, void *state,
                              struct hr_op *out, struct hr_error *err)
 {
-    if (copy == NULL)
+    if (state == NULL)
         return hr__nomem(err, "image", "an operation", 0);
-    *out = (struct hr_op){cls, copy};
+    *out = (struct hr_op){cls, state};
     return HR_OK;
 }
 

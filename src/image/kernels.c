@@ -114,7 +114,6 @@ const struct hr__kernels *hr__kernels_find(const char *name)
 /* HEADRACE_SIMD names the best set allowed; an unknown name allows all. */
 static const struct hr__kernels *choose(void)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): unsafe only beside a setenv */
     const char *most = getenv("HEADRACE_SIMD");
     size_t first = 0;
 

@@ -16,7 +16,6 @@
 #include "image/sniff.h"
 #include "base/banned.h"
 
-#define SIDE_LIMIT 65535
 #define SHOWN_BYTES 100 /* of a name in a message */
 
 /* ---- options ---- */
@@ -29,7 +28,7 @@ void hr_image_options_init(struct hr_image_options *options)
     options->mode = HR_SCALE_PAD;
     options->algo = HR_SCALE_BICUBIC;
     options->pixels_max = 178956970;
-    options->side_max = SIDE_LIMIT;
+    options->side_max = 65535;
     options->bytes_max = (uint64_t)1 << 30;
     options->encoded_max = (uint64_t)256 << 20;
     options->scans_max = 100;
@@ -48,9 +47,9 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
     if (o->size != sizeof(*o))
         return bad(err, who, "options.size is not that of this library",
                    (int64_t)o->size);
-    if (o->width < 0 || o->width > SIDE_LIMIT)
+    if (o->width < 0 || o->width > HR_TARGET_MAX)
         return bad(err, who, "width must be 0 … 65535", o->width);
-    if (o->height < 0 || o->height > SIDE_LIMIT)
+    if (o->height < 0 || o->height > HR_TARGET_MAX)
         return bad(err, who, "height must be 0 … 65535", o->height);
     if (o->pix_fmt != HR_RGB24)
         return bad(err, who, "pix_fmt must be HR_RGB24", o->pix_fmt);

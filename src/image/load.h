@@ -4,7 +4,8 @@
 
 #include "headrace/image.h"
 
-#define HR_NAME_BYTES 128 /* that of struct hr_slot_failure */
+#define HR_NAME_BYTES 128   /* that of struct hr_slot_failure */
+#define HR_TARGET_MAX 65535 /* pixels of a target's side */
 
 /* Whose picture it is, for messages. */
 struct hr__load_id {

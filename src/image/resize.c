@@ -6,7 +6,6 @@
 #include "image/resample.h"
 #include "base/banned.h"
 
-#define SIDE_LIMIT 65535
 #define BYTES_MAX ((uint64_t)1 << 30)
 
 /* What a worker keeps. */
@@ -160,7 +159,7 @@ static enum hr_status resize_all(struct hr_ctx *ctx, struct bench *b,
 enum hr_status hr__image_resize_check(int64_t width, int64_t height,
                                       enum hr_scale_algo algo, struct hr_error *err)
 {
-    if (width < 1 || width > SIDE_LIMIT || height < 1 || height > SIDE_LIMIT)
+    if (width < 1 || width > HR_TARGET_MAX || height < 1 || height > HR_TARGET_MAX)
         return hr_error_set(
             err, HR_ERR_ARG, "image", 0,
             "resize: width and height must be 1 … 65535, got %lld x %lld",

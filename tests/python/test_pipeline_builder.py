@@ -177,3 +177,9 @@ def test_plans_are_used_up():
 def test_wants_of_plans(want):
     with pytest.raises((ValueError, TypeError)):
         _ext.Plan().source([], "source", want)
+
+
+def test_a_long_name_is_cut_between_characters():
+    name = "é" * 40
+    pipeline = PipelineBuilder().add_source([1]).pipe(str, name=name).add_sink().build()
+    assert pipeline.stats().stages[1].name == "é" * 31  # 62 of 63 bytes

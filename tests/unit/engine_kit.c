@@ -352,7 +352,7 @@ enum hr_status kit_build(const struct kit_plan *plan, struct hr_pipeline **out,
     *out = NULL;
     enum hr_status status = hr_plan_new(&built, err);
     if (status == HR_OK && plan->runtime)
-        status = hr__plan_runtime(built, plan->runtime);
+        hr__plan_runtime(built, plan->runtime);
     if (status == HR_OK)
         status = add_source(plan, built, err);
     for (int i = 0; status == HR_OK && i < plan->count; i++)

@@ -1,4 +1,4 @@
-/* Values of every class: content, sharing, labels, sizes, deep nesting. */
+/* Values of every class: content, sharing, sizes, deep nesting. */
 #include "headrace/value.h"
 
 #include "hr_test.h"
@@ -57,20 +57,6 @@ static void text_keeps_its_bytes(void)
     hr_value_release(&value);
     HR_CHECK_EQ_INT(hr_text_new("", SIZE_MAX, &value), HR_ERR_NOMEM);
     HR_CHECK(value.cls == NULL);
-}
-
-static void text_labels_are_cut_between_characters(void)
-{
-    struct hr_value value = text_of("ab\xC3\xA9");
-    char out[8];
-    HR_CHECK_EQ_INT(value.cls->label(&value, out, 5), 4);
-    HR_CHECK_STR(out, "ab\xC3\xA9");
-    HR_CHECK_EQ_INT(value.cls->label(&value, out, 4), 2);
-    HR_CHECK_STR(out, "ab");
-    HR_CHECK_EQ_INT(value.cls->label(&value, out, 1), 0);
-    HR_CHECK_STR(out, "");
-    HR_CHECK_EQ_INT(value.cls->label(&value, NULL, 0), 0);
-    hr_value_release(&value);
 }
 
 static void arrays_and_bytes_share_their_memory(void)
@@ -165,14 +151,9 @@ static void records_keep_their_keys_alive(void)
     HR_CHECK(hr_list_peek(&record) == NULL);
     HR_CHECK_EQ_INT(hr_list_size(&record), 0);
 
-    char out[16];
-    HR_CHECK_EQ_INT(record.cls->label(&record, out, sizeof(out)), 0);
-    HR_CHECK_STR(out, "");
     struct hr_array *array = array_of(10);
     hr_record_peek(&record)[0] = hr_value_of_array(&array);
     hr_record_peek(&record)[1] = text_of("b.png");
-    HR_CHECK_EQ_INT(record.cls->label(&record, out, sizeof(out)), 5);
-    HR_CHECK_STR(out, "b.png");
     HR_CHECK_EQ_INT(nbytes(&record), 15);
     struct hr_value second = share(&record);
     hr_value_release(&record);
@@ -244,7 +225,6 @@ static void batches_copy_their_failures(void)
 static const struct hr_test tests[] = {
     HR_TEST(the_empty_value),
     HR_TEST(text_keeps_its_bytes),
-    HR_TEST(text_labels_are_cut_between_characters),
     HR_TEST(arrays_and_bytes_share_their_memory),
     HR_TEST(lists_start_empty_and_own_their_values),
     HR_TEST(keys_copy_their_names),

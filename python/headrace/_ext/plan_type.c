@@ -314,13 +314,11 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     struct plan *self = (struct plan *)type->tp_alloc(type, 0);
     if (!self)
         return NULL;
-    enum hr_status status = hr_plan_new(&self->plan, &err);
-    if (status == HR_OK)
-        status = hr__plan_runtime(self->plan, hrpy_runtime());
-    if (status != HR_OK) {
+    if (hr_plan_new(&self->plan, &err) != HR_OK) {
         Py_DECREF(self);
         return hrpy_raise(hrpy_state_of_type(type), &err);
     }
+    hr__plan_runtime(self->plan, hrpy_runtime());
     return (PyObject *)self;
 }
 
