@@ -156,4 +156,5 @@ def _reason(stage: StageStats, stats: PipelineStats) -> str:
             f"its concurrency is {stage.concurrency}, and {several} busy only "
             f"{threads:.0%} of the time; a higher concurrency would use them"
         )
-    return f"{several} busy {threads:.0%} of the time, {stage.busy / total:.0%} of that here"
+    share = stage.busy / total
+    return f"{several} busy {threads:.0%} of the time, {share:.0%} of that here"
