@@ -56,6 +56,10 @@ sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
 	@tools/build release
 	@build/release/tests/sim/sim --seeds $(SEEDS)
 
+.PHONY: mutants
+mutants: setup ## break the scheduler in 37 ways; the simulation must notice each
+	@tests/sim/mutants.py
+
 .PHONY: bench
 bench: setup ## headrace and its peers side by side; takes some ten minutes
 	@bench/run
