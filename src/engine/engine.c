@@ -153,10 +153,10 @@ static void note_failed_stage_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 }
 
 /* Once in a run, so that waking under the lock does no harm. */
-static void end_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
+static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     p->ended = true;
-    p->ended_ns = now_ns;
+    p->ended_ns = HR_SYS(now_ns)(); /* not before any event, which other times may be */
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__unpark(&p->workers[i].parker);
@@ -171,7 +171,7 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
     take_credit_locked(p, now_ns);
     collect_released_locked(p, after); /* makes room for rests, and so may be the end */
     if (!p->ended && hr__sched_ended(p->sched))
-        end_locked(p, now_ns);
+        end_locked(p);
     fill_sink_locked(p, now_ns);
 }
 
@@ -293,6 +293,7 @@ void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t 
     int64_t each = task_ns / tasks;
     if (each < 1)
         each = 1;
+    hr__histogram_add(&stage->task_times, each, tasks);
     stage->ema_ns =
         stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
 }

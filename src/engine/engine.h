@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/park.h"
 #include "base/scratch.h"
+#include "engine/histogram.h"
 #include "engine/item.h"
 #include "engine/ledger.h"
 #include "engine/loop.h"
@@ -66,6 +67,7 @@ struct hr_stage {
     /* under lock */
     int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
     uint64_t busy_ns, attach_ns, attached_ns;
+    struct hr_histogram task_times;
 };
 
 /* What an unfinished expand or spread task keeps between its steps. Owned by whoever

@@ -253,6 +253,7 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     }
     p->started = true;
     p->started_ns = p->foreign_progress_ns = HR_SYS(now_ns)();
+    hr__sched_begin(p->sched, p->started_ns);
     status = start_threads_locked(p, err);
     if (status != HR_OK)
         hr__engine_cancel_locked(p, p->started_ns, &after);

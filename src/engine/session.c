@@ -288,7 +288,8 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
                                  after);
         return;
     }
-    hr__stage_account_locked(stage, took_ns, made);
+    if (!w->claims[0].closing) /* which is no task */
+        hr__stage_account_locked(stage, took_ns, made);
     for (uint32_t i = 0; i < made; i++) {
         if (stage->body == HR_BODY_FOREIGN_MAP)
             finish_map_locked(p, &w->claims[i], &w->calls[i], now_ns, after);

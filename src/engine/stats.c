@@ -26,6 +26,8 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
         struct hr_edge_fill fill;
         hr__sched_edge_fill(p->sched, i - 1, &fill);
         out->capacity = fill.capacity;
+        if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
+            out->queued = fill.filled;
     }
     out->busy_ns = stage->busy_ns;
     out->starved_ns = counts.time_ns[HR_STATE_STARVED];
@@ -34,40 +36,62 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->full_ns = counts.time_ns[HR_STATE_FULL];
     out->attach_ns = stage->attach_ns;
     out->attached_ns = stage->attached_ns;
+    out->ended_ns = counts.time_ns[HR_STATE_ENDED];
+    static const uint32_t ppm[] = {500000, 900000, 990000};
+    uint64_t times_ns[3];
+    hr__histogram_quantiles(&stage->task_times, ppm, 3, times_ns);
+    out->task_p50_ns = times_ns[0];
+    out->task_p90_ns = times_ns[1];
+    out->task_p99_ns = times_ns[2];
 }
 
-size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size_t max)
-{
-    if (hr__pipeline_forked(p))
-        return 0;
-    struct hr_after after = {0};
-    hr__engine_lock(p);
-    int64_t now_ns = p->ended ? p->ended_ns : HR_SYS(now_ns)();
-    if (p->started) {
-        hr__engine_pump_locked(p, now_ns, &after);
-        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
-    }
-    for (uint32_t i = 0; i < p->stage_count && i < max; i++)
-        fill_stage_locked(p, i, now_ns, &out[i]);
-    hr__engine_unlock(p, &after);
-    return p->stage_count;
-}
-
-void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
+static void fill_summary_locked(struct hr_pipeline *p, int64_t now_ns,
+                                struct hr_pipeline_summary *out) HR_ENGINE_LOCKED
 {
     memset(out, 0, sizeof(*out));
-    if (hr__pipeline_forked(p))
-        return;
-    hr__engine_lock(p);
     out->num_threads = p->num_threads;
     if (p->started)
-        out->elapsed_ns = (p->ended ? p->ended_ns : HR_SYS(now_ns)()) - p->started_ns;
+        out->elapsed_ns = now_ns - p->started_ns;
     out->failed = p->ledger.total;
     hr__mutex_lock(&p->sink.lock);
     out->delivered = p->sink.delivered;
     out->consumer_wait_ns = p->sink.wait_ns;
     hr__mutex_unlock(&p->sink.lock);
-    hr__engine_unlock_only(p);
+}
+
+size_t hr_pipeline_snapshot(struct hr_pipeline *p, struct hr_pipeline_summary *summary,
+                            struct hr_stage_stats *stages, size_t max)
+{
+    if (hr__pipeline_forked(p)) {
+        if (summary)
+            memset(summary, 0, sizeof(*summary));
+        return 0;
+    }
+    struct hr_after after = {0};
+    hr__engine_lock(p);
+    int64_t now_ns = p->started ? HR_SYS(now_ns)() : 0;
+    if (p->started) {
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
+    }
+    if (p->started && p->ended)
+        now_ns = p->ended_ns;
+    if (summary)
+        fill_summary_locked(p, now_ns, summary);
+    for (uint32_t i = 0; i < p->stage_count && i < max; i++)
+        fill_stage_locked(p, i, now_ns, &stages[i]);
+    hr__engine_unlock(p, &after);
+    return p->stage_count;
+}
+
+size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size_t max)
+{
+    return hr_pipeline_snapshot(p, NULL, out, max);
+}
+
+void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
+{
+    (void)hr_pipeline_snapshot(p, out, NULL, 0);
 }
 
 enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i,

@@ -494,7 +494,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         end_ns = run_source_task(w, claim, grant, now_ns, after);
         break;
     }
-    if (stage->body != HR_BODY_SOURCE)
+    if (stage->body != HR_BODY_SOURCE && !claim->closing)
         hr__stage_account_locked(stage, end_ns - now_ns, count);
     hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;

@@ -221,8 +221,11 @@ struct hr_sched_counts {
     uint64_t time_ns[HR_STATE_COUNT]; /* time spent in each state up to now */
 };
 
-void hr__sched_counts(const struct hr_sched *sched, uint32_t stage, int64_t now_ns,
+void hr__sched_counts(struct hr_sched *sched, uint32_t stage, int64_t now_ns,
                       struct hr_sched_counts *out);
+
+/* Times count from here and not from _new: the run starts now. Before any claim. */
+void hr__sched_begin(struct hr_sched *sched, int64_t now_ns);
 
 struct hr_edge_fill {
     uint32_t capacity, filled, reserved;

@@ -30,7 +30,6 @@ int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);
-PyObject *hrpy_engine_summary(PyObject *engine, PyObject *unused);
 PyObject *hrpy_engine_failures(PyObject *engine, PyObject *start);
 
 /* ---- engine_iterator.c ---- */

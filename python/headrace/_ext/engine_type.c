@@ -429,9 +429,7 @@ static PyMethodDef engine_methods[] = {
     {"iterate", hrpy_engine_iterate, METH_O,
      "iterate($self, timeout, /)\n--\n\nAn iterator over the items that are left."},
     {"stats", hrpy_engine_stats, METH_NOARGS,
-     "stats($self, /)\n--\n\nOne dict per stage."},
-    {"summary", hrpy_engine_summary, METH_NOARGS,
-     "summary($self, /)\n--\n\nFigures of the whole run."},
+     "stats($self, /)\n--\n\nFigures of the run, and a dict per stage, of one moment."},
     {"failures", hrpy_engine_failures, METH_O,
      "failures($self, start, /)\n--\n\n"
      "Failed items from number `start` on: (stage, index, label, exception)."},

@@ -28,8 +28,8 @@ class StageStats:
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
         running: Tasks in flight now.
-        queued: Items waiting for the stage now.
-        capacity: Items that may wait for it.
+        queued: Items waiting for the stage now; at the sink, for the consumer.
+        capacity: Items that may wait there, with those being made.
         busy: Time in its tasks, summed over threads.
         starved: Time in which one more task could have run, but there was no item.
         blocked: ... but there was no room for its result.
@@ -37,6 +37,14 @@ class StageStats:
         full: Time in which as many tasks ran as ``concurrency`` allows.
         gil_wait: Time its tasks waited for the GIL.
         gil_held: Time its tasks ran attached to Python.
+        ended: Time since it had nothing left to do. ``starved + blocked + ready + full
+            + ended`` is the time since the start.
+        p50: Half of its tasks took at most this long; within 6 %. Of a source it is the
+            time for an item, of a generator for a step of up to 16 items.
+        p90: The same for 90 % of the tasks. Short tasks that a thread ran together
+            count with their mean.
+        p99: The same for 99 % of the tasks.
+        rate: Items handed on, per second of the run.
 
     """
 
@@ -57,6 +65,11 @@ class StageStats:
     full: float
     gil_wait: float
     gil_held: float
+    ended: float
+    p50: float
+    p90: float
+    p99: float
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,8 @@ class PipelineStats:
 
 def read_stats(engine: Engine) -> PipelineStats:
     """Take a snapshot."""
-    summary = engine.summary()
+    summary, stages = engine.stats()
+    elapsed = summary["elapsed_ns"] * _NS
     return PipelineStats(
         stages=tuple(
             StageStats(
@@ -104,11 +118,16 @@ def read_stats(engine: Engine) -> PipelineStats:
                 full=s["full_ns"] * _NS,
                 gil_wait=s["attach_ns"] * _NS,
                 gil_held=s["attached_ns"] * _NS,
+                ended=s["ended_ns"] * _NS,
+                p50=s["task_p50_ns"] * _NS,
+                p90=s["task_p90_ns"] * _NS,
+                p99=s["task_p99_ns"] * _NS,
+                rate=s["items_out"] / elapsed if elapsed > 0 else 0.0,
             )
-            for s in engine.stats()
+            for s in stages
         ),
         num_threads=summary["num_threads"],
-        elapsed=summary["elapsed_ns"] * _NS,
+        elapsed=elapsed,
         consumer_wait=summary["consumer_wait_ns"] * _NS,
         delivered=summary["delivered"],
         failed=summary["failed"],
