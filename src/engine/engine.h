@@ -53,6 +53,10 @@ struct hr_key {
     int index;
 };
 
+struct hr_stage_times {
+    uint64_t busy_ns, attach_ns, attached_ns;
+};
+
 struct hr_stage {
     /* const after creation */
     char name[64];
@@ -66,7 +70,8 @@ struct hr_stage {
     struct hr_foreign foreign;
     /* under lock */
     int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
-    uint64_t busy_ns, attach_ns, attached_ns;
+    uint64_t busy_ns, attach_ns, attached_ns; /* of tasks that are over */
+    struct hr_stage_times shown;              /* with those of running ones, at last */
     struct hr_histogram task_times;
 };
 
@@ -123,6 +128,9 @@ struct hr_worker {
     int32_t stage;        /* -1: nothing */
     _Atomic int64_t item; /* relaxed; the thread also writes it, between its tasks */
     int64_t since_ns;
+    _Atomic int64_t begun_ns; /* since_ns, or when it had attached; HR_FOREVER: it is
+                                 waiting to; -1: accounted already. Relaxed, for
+                                 statistics; written under lock, or while attaching */
     bool reported;
 };
 

@@ -81,6 +81,7 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
     w->number = i;
     w->stage = -1;
     atomic_init(&w->item, -1);
+    atomic_init(&w->begun_ns, -1);
     hr__parker_init(&w->parker);
     hr__scratch_init(&w->scratch);
     w->ctx.worker = w;

@@ -64,6 +64,7 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
         return false;
     w->attached = true;
     *now_ns = HR_SYS(now_ns)();
+    atomic_store_explicit(&w->begun_ns, *now_ns, memory_order_relaxed); /* stats.c */
     return true;
 }
 
@@ -381,6 +382,8 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         int64_t asked_ns = *now_ns;
         hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
                                asked_ns);
+        if (!w->attached) /* relaxed: for statistics */
+            atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed);
         hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);

@@ -175,6 +175,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     int64_t asked_ns = *now_ns;
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
+    atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(p, after);
     prepare_source_call(p, claim, grant, call);
     bool entered = !claim->closing && hr__session_enter(w, now_ns);

@@ -6,6 +6,51 @@
 #include "engine/engine.h"
 #include "base/banned.h"
 
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What a worker's task, which is not accounted before it is over, has taken so far. A
+ * stage that works on one item for an hour has been busy for an hour. */
+static void add_running_locked(struct hr_pipeline *p, const struct hr_worker *w,
+                               int64_t now_ns,
+                               struct hr_stage_times *times) HR_ENGINE_LOCKED
+{
+    /* relaxed: a stale one is off by an attach */
+    int64_t begun_ns = atomic_load_explicit(&w->begun_ns, memory_order_relaxed);
+    if (begun_ns < 0)
+        return;
+    bool foreign = p->stages[w->stage].foreign.cls != NULL;
+    int64_t until_ns = begun_ns < now_ns ? begun_ns : now_ns;
+    if (until_ns > w->since_ns)
+        times->attach_ns += (uint64_t)(until_ns - w->since_ns);
+    if (begun_ns >= now_ns)
+        return;
+    times->busy_ns += (uint64_t)(now_ns - begun_ns);
+    if (foreign)
+        times->attached_ns += (uint64_t)(now_ns - begun_ns);
+}
+
+/* A task that is at its end, but waits for the lock, is shown as longer than it will be
+ * accounted. Figures do not go back for that. */
+static void show_times_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
+                              struct hr_stage_stats *out) HR_ENGINE_LOCKED
+{
+    struct hr_stage *stage = &p->stages[i];
+    struct hr_stage_times times = {stage->busy_ns, stage->attach_ns,
+                                   stage->attached_ns};
+    for (uint32_t k = 0; k < p->worker_count; k++)
+        if (p->workers[k].stage == (int32_t)i)
+            add_running_locked(p, &p->workers[k], now_ns, &times);
+    stage->shown.busy_ns = max_u64(stage->shown.busy_ns, times.busy_ns);
+    stage->shown.attach_ns = max_u64(stage->shown.attach_ns, times.attach_ns);
+    stage->shown.attached_ns = max_u64(stage->shown.attached_ns, times.attached_ns);
+    out->busy_ns = stage->shown.busy_ns;
+    out->attach_ns = stage->shown.attach_ns;
+    out->attached_ns = stage->shown.attached_ns;
+}
+
 static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
                               struct hr_stage_stats *out) HR_ENGINE_LOCKED
 {
@@ -29,13 +74,11 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
         if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
             out->queued = fill.filled;
     }
-    out->busy_ns = stage->busy_ns;
+    show_times_locked(p, i, now_ns, out);
     out->starved_ns = counts.time_ns[HR_STATE_STARVED];
     out->blocked_ns = counts.time_ns[HR_STATE_BLOCKED];
     out->ready_ns = counts.time_ns[HR_STATE_READY];
     out->full_ns = counts.time_ns[HR_STATE_FULL];
-    out->attach_ns = stage->attach_ns;
-    out->attached_ns = stage->attached_ns;
     out->ended_ns = counts.time_ns[HR_STATE_ENDED];
     static const uint32_t ppm[] = {500000, 900000, 990000};
     uint64_t times_ns[3];

@@ -155,6 +155,7 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
     w->stage = stage;
     atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
+    atomic_store_explicit(&w->begun_ns, now_ns, memory_order_relaxed); /* statistics */
     w->reported = false;
 }
 
@@ -235,6 +236,7 @@ void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
         rest = rest || hr__call_has_rest(&w->calls[i]);
     if (!rest)
         return;
+    atomic_store_explicit(&w->begun_ns, -1, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(w->pipeline, after);
     for (uint32_t i = 0; i < n; i++)
         hr__call_clear(&w->calls[i]);

@@ -1,5 +1,6 @@
 """What a run tells about itself: figures, the table in the log."""
 
+import itertools
 import threading
 import time
 
@@ -65,7 +66,7 @@ def test_snapshots_of_a_run_are_consistent_and_grow():
     assert len(shots) > 1
     for shot in shots:
         check(shot)
-    for before, after in zip(shots, shots[1:], strict=False):
+    for before, after in itertools.pairwise(shots):
         assert before.elapsed <= after.elapsed
         assert before.delivered <= after.delivered
         for old, new in zip(before.stages, after.stages, strict=True):

@@ -1,5 +1,5 @@
 /* Statistics of a run: each snapshot is of one moment, and they only grow. */
-#include <stdlib.h>
+#include <time.h>
 
 #include "engine_kit.h"
 #include "hr_test.h"
@@ -170,8 +170,44 @@ static void time_runs_from_start_to_end(void)
     HR_CHECK_EQ_INT(fake_end(), 0);
 }
 
+/* A task counts while it runs, not only when it is over. */
+static void a_running_task_is_busy(void)
+{
+    for (int foreign = 0; foreign < 2; foreign++) {
+        struct kit_gate gate = KIT_GATE(0);
+        struct kit_source source = {.end = 1, .fail_at = -1, .fatal_at = -1};
+        struct kit_op op = {.hook = kit_gate_hook, .cookie = &gate};
+        struct fake_settings settings = {0};
+        const struct kit_plan plan = {
+            .source = &source,
+            .stages = {{.kind = foreign ? KIT_FOREIGN : KIT_NATIVE, .op = &op}},
+            .count = 1,
+            .options = {.num_threads = 1},
+            .runtime = fake_begin(&settings)};
+        struct hr_pipeline *p = kit_start(&plan);
+        struct hr_stage_stats stats[3];
+        enum hr_status end;
+        HR_REQUIRE(p);
+        kit_gate_await(&gate);
+        struct timespec pause = {.tv_nsec = 20000000};
+        nanosleep(&pause, NULL);
+        HR_CHECK_EQ_INT(hr_pipeline_stats(p, stats, 3), 3);
+        HR_CHECK(stats[1].busy_ns >= 20000000);
+        HR_CHECK_EQ_INT(stats[1].attached_ns, foreign ? stats[1].busy_ns : 0);
+        HR_CHECK_EQ_INT(stats[1].running, 1);
+        HR_CHECK_EQ_INT(stats[1].task_p99_ns, 0); /* none is over */
+        kit_gate_open(&gate);
+        HR_CHECK_EQ_INT(kit_drain(p, false, NULL, 0, &end), 1);
+        HR_CHECK_EQ_INT(hr_pipeline_stats(p, stats, 3), 3);
+        HR_CHECK(stats[1].task_p99_ns >= 18800000);
+        hr_pipeline_free(&p);
+        HR_CHECK_EQ_INT(fake_end(), 0);
+    }
+}
+
 static const struct hr_test tests[] = {
     HR_TEST(snapshots_are_of_one_moment),
+    HR_TEST(a_running_task_is_busy),
     HR_TEST(time_runs_from_start_to_end),
 };
 
