@@ -1,6 +1,8 @@
 """What a run tells about itself: figures, the table in the log."""
 
+import gc
 import itertools
+import logging
 import threading
 import time
 
@@ -18,14 +20,14 @@ def sieve(x):
     return None if x % 7 == 0 else x
 
 
-def build(source, *, sink=3):
+def build(source, op=sieve, **options):
     return (
         PipelineBuilder()
         .add_source(source)
-        .pipe(sieve, concurrency=2)
+        .pipe(op, concurrency=2)
         .aggregate(4)
-        .add_sink(sink)
-        .build(num_threads=2)
+        .add_sink()
+        .build(num_threads=2, **options)
     )
 
 
@@ -92,3 +94,102 @@ def test_nothing_is_known_before_the_start():
     for stage in stats.stages:
         assert [getattr(stage, name) for name in GROWING] == [0] * len(GROWING)
         assert (stage.p50, stage.p99, stage.rate) == (0, 0, 0)
+
+
+# ---- the table in the log ----
+
+
+def nap(x):
+    time.sleep(0.01)
+    return x
+
+
+def tables(caplog):
+    return [r for r in caplog.records if r.getMessage().startswith("pipeline, ")]
+
+
+def test_tables_are_logged_at_intervals_and_at_the_end(caplog):
+    caplog.set_level(logging.INFO, "headrace.pipeline")
+    pipeline = build(range(40), nap, report_stats_interval=0.05)
+    assert len(list(pipeline)) == 10
+    pipeline.stop()
+    records = tables(caplog)
+    *spans, whole = [r.getMessage().splitlines() for r in records]
+    assert {(r.name, r.levelname) for r in records} == {("headrace.pipeline", "INFO")}
+    # 40 naps of 10 ms, two at a time: at least 0.2 s
+    assert len(spans) >= 2
+    assert whole[0].startswith("pipeline, the whole run: 10 items delivered (")
+    assert whole[0].endswith("/s), 0 failed")
+    assert whole[1].split() == [
+        *("stage", "items/s", "p50", "p99", "running"),
+        *("busy", "starved", "blocked", "GIL", "wait", "queue"),
+    ]
+    assert [line.split()[0] for line in whole[2:6]] == [
+        *("source", "nap", "aggregate(4)", "sink")
+    ]
+    assert whole[6].startswith("Stage 'nap' is the bottleneck")
+    assert len({len(line) for line in whole[1:6]}) == 1  # columns are aligned
+    counted = [int(lines[0].split(": ")[1].split()[0]) for lines in spans]
+    assert sum(counted) <= 10  # each is about its own span
+
+
+def test_a_table_is_logged_while_a_consumer_waits(caplog):
+    caplog.set_level(logging.INFO, "headrace.pipeline")
+    release = threading.Event()
+    pipeline = build([1], lambda _: release.wait(20), report_stats_interval=0.05)
+    with pytest.raises(TimeoutError):
+        pipeline.get_item(timeout=0.5)
+    *_, last = [r.getMessage().splitlines() for r in tables(caplog)]
+    release.set()
+    pipeline.stop()
+    # nothing was delivered, and yet it says who is at work
+    assert "0 items delivered" in last[0]
+    assert last[-1].startswith("Stage '<lambda>' is the bottleneck")
+
+
+def test_no_table_without_an_interval_or_below_the_level(caplog):
+    caplog.set_level(logging.INFO, "headrace.pipeline")
+    assert len(list(build(range(8), nap))) == 2
+    caplog.set_level(logging.WARNING, "headrace.pipeline")
+    assert len(list(build(range(8), nap, report_stats_interval=0.001))) == 2
+    assert tables(caplog) == []
+
+
+def test_a_stop_ends_the_reports(caplog):
+    caplog.set_level(logging.INFO, "headrace.pipeline")
+    threads = threading.active_count()
+    pipeline = build(itertools.count(), report_stats_interval=1000)
+    assert pipeline.get_item()
+    assert threading.active_count() == threads
+    pipeline.stop()
+    pipeline.stop()
+    list(pipeline)
+    assert ["the whole run" in r.getMessage() for r in tables(caplog)] == [True]
+
+
+def test_a_pipeline_with_reports_is_garbage_like_any_other():
+    closed = threading.Event()
+
+    def source():
+        try:
+            yield from itertools.count(1)
+        finally:
+            closed.set()
+
+    pipeline = build(source(), report_stats_interval=1000)
+    assert pipeline.get_item()
+    del pipeline
+    gc.collect()
+    assert closed.wait(5)
+
+
+@pytest.mark.parametrize("interval", ["1", True, None])
+def test_an_interval_is_a_number(interval):
+    with pytest.raises(TypeError, match="report_stats_interval must be seconds"):
+        build([1], report_stats_interval=interval)
+
+
+@pytest.mark.parametrize("interval", [float("nan"), float("inf")])
+def test_an_interval_is_finite(interval):
+    with pytest.raises(ValueError, match="report_stats_interval must be finite"):
+        build([1], report_stats_interval=interval)

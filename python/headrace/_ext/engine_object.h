@@ -4,6 +4,8 @@
 
 #include "foreign.h"
 
+#include <stdatomic.h>
+
 struct engine {
     PyObject_HEAD
     /* const after creation, until the finalizer empties it */
@@ -14,6 +16,12 @@ struct engine {
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
     PyObject *weakrefs;
+    PyObject *report;  /* (engine, final): logs statistics; NULL: not wanted */
+    int64_t report_ns; /* the interval */
+    /* atomic */
+    _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
+    atomic_flag reporting;         /* acquire on entry, release on exit */
+    _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
     /* guarded by the GIL or the object's critical section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
@@ -30,7 +38,17 @@ int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);
+PyObject *hrpy_engine_summary(PyObject *engine, PyObject *unused);
 PyObject *hrpy_engine_failures(PyObject *engine, PyObject *start);
+
+/* ---- engine_report.c ---- */
+/* engine.report_every(seconds, report); before start. */
+PyObject *hrpy_engine_report_every(PyObject *engine, PyObject *args);
+/* The run begins. */
+void hrpy_engine_report_begin(struct engine *self);
+/* Make the report that is due, or the one at the end of the run, which is made once. An
+ * exception in it is told and does no harm. */
+void hrpy_engine_report(struct engine *self, bool final);
 
 /* ---- engine_iterator.c ---- */
 /* engine.iterate(timeout): a new iterator over what is left. */

@@ -144,9 +144,12 @@ static int try_take(struct engine *self, PyObject **out)
     case HR_TIMEOUT:
         return HRPY_GOT_NOTHING;
     case HR_END:
+        hrpy_engine_report(self, true);
+        return HRPY_GOT_END;
     case HR_EPOCH:
         return HRPY_GOT_END;
     default:
+        hrpy_engine_report(self, true);
         err.status = status;
         return raise_failure(self, &err);
     }
@@ -182,6 +185,7 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     hr__pipeline_want(pipeline, false);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
+    hrpy_engine_report(self, false);
     if (PyErr_CheckSignals())
         return -1;
     if (status == HR_TIMEOUT && until_ns == deadline_ns) {
@@ -198,6 +202,7 @@ int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
         return HRPY_GOT_ERROR;
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
+    hrpy_engine_report(self, false);
     if (refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
@@ -261,6 +266,7 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
+    hrpy_engine_report_begin(self);
     Py_RETURN_NONE;
 }
 
@@ -313,6 +319,8 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
+    if (!hrpy_is_core_thread()) /* else the end was only requested */
+        hrpy_engine_report(self, true);
     close_sources(self);
     Py_RETURN_NONE;
 }
@@ -340,6 +348,10 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
     *ops = NULL;
     self->note_stage = Py_NewRef(note_stage);
     self->too_many_failures = Py_NewRef(too_many_failures);
+    atomic_init(&self->report_due_ns, INT64_MAX);
+    atomic_init(&self->reported, false);
+    atomic_flag_clear_explicit(&self->reporting,
+                               memory_order_relaxed); /* private yet */
     return (PyObject *)self;
 }
 
@@ -379,6 +391,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
     Py_VISIT(self->note_stage);
     Py_VISIT(self->too_many_failures);
     Py_VISIT(self->told);
+    Py_VISIT(self->report);
     for (size_t i = 0; i < self->op_count; i++) {
         int result = hrpy_python_op_visit(self->ops[i], visit, arg);
         if (result)
@@ -400,6 +413,7 @@ static int engine_clear(PyObject *obj)
     Py_CLEAR(self->note_stage);
     Py_CLEAR(self->too_many_failures);
     Py_CLEAR(self->told);
+    Py_CLEAR(self->report);
     return 0;
 }
 
@@ -430,6 +444,11 @@ static PyMethodDef engine_methods[] = {
      "iterate($self, timeout, /)\n--\n\nAn iterator over the items that are left."},
     {"stats", hrpy_engine_stats, METH_NOARGS,
      "stats($self, /)\n--\n\nFigures of the run, and a dict per stage, of one moment."},
+    {"summary", hrpy_engine_summary, METH_NOARGS,
+     "summary($self, /)\n--\n\nFigures of the whole run."},
+    {"report_every", hrpy_engine_report_every, METH_VARARGS,
+     "report_every($self, seconds, report, /)\n--\n\n"
+     "Call report(engine, final) now and then, by who takes items, and at the end."},
     {"failures", hrpy_engine_failures, METH_O,
      "failures($self, start, /)\n--\n\n"
      "Failed items from number `start` on: (stage, index, label, exception)."},

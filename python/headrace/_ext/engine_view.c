@@ -74,6 +74,20 @@ PyObject *hrpy_engine_stats(PyObject *obj, PyObject *unused)
     return both;
 }
 
+PyObject *hrpy_engine_summary(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_pipeline_summary sum;
+
+    (void)unused;
+    if (hrpy_engine_check(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    hr_pipeline_summary(self->pipeline, &sum);
+    Py_END_ALLOW_THREADS
+    return summary_dict(&sum);
+}
+
 /* (stage, index, label, exception); boxed is taken. */
 static PyObject *failure_tuple(struct hrpy_state *state,
                                const struct hr_failure *failure, struct hr_value *boxed)

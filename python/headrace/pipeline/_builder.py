@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace import _ext
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._report import Reporter
 from headrace.pipeline._shapes import Shape, resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
@@ -16,6 +17,7 @@ from headrace.pipeline._stages import (
     Sink,
     Source,
     check_count,
+    check_interval,
     check_key,
     check_max_failures,
     op_name,
@@ -181,7 +183,11 @@ class PipelineBuilder:
         return self
 
     def build(
-        self, *, num_threads: int | None = None, max_failures: MaxFailures = -1
+        self,
+        *,
+        num_threads: int | None = None,
+        max_failures: MaxFailures = -1,
+        report_stats_interval: float = -1,
     ) -> Pipeline:
         """Build a pipeline. It starts when it is iterated, or by `Pipeline.start`.
 
@@ -191,6 +197,12 @@ class PipelineBuilder:
                 processors (by affinity and cgroup), divided by LOCAL_WORLD_SIZE.
             max_failures: For each stage that has none of its own: failures that are
                 tolerated, see `pipe`.
+            report_stats_interval: Seconds between tables of statistics in the log
+                ("headrace.pipeline", INFO), and one at the end of the run. Rates and
+                shares are of the span, p50 and p99 of the run so far. They are
+                logged by the thread that takes items, between two of them or while it
+                waits, so a consumer that is busy for longer delays them. Zero or less:
+                none.
 
         Raises:
             RuntimeError: There is no source or no sink.
@@ -204,6 +216,7 @@ class PipelineBuilder:
             raise RuntimeError("the builder has no sink; call add_sink()")
         threads = 0 if num_threads is None else check_count("num_threads", num_threads)
         limit = check_max_failures(max_failures)
+        interval = check_interval(report_stats_interval)
         source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
         plan.source(self._source.iterable, str(self._source), source_shape)
@@ -211,6 +224,8 @@ class PipelineBuilder:
             _add_to_plan(plan, stage, shape, limit)
         plan.sink(self._sink.buffer_size)
         engine = plan.build(threads, note_stage, too_many_failures)
+        if interval > 0:
+            engine.report_every(interval, Reporter())
         return Pipeline(engine, self._describe())
 
 

@@ -7,6 +7,7 @@ import inspect
 import types
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace._ext import Op
@@ -102,6 +103,15 @@ def check_max_failures(value: MaxFailures) -> MaxFailures:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"max_failures must be an int or a Fraction, got {value!r}")
     return value
+
+
+def check_interval(seconds: float) -> float:
+    """Return an interval in seconds; raise TypeError or ValueError if it is none."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"report_stats_interval must be seconds, got {seconds!r}")
+    if not isfinite(seconds):
+        raise ValueError(f"report_stats_interval must be finite, got {seconds!r}")
+    return float(seconds)
 
 
 def check_key(key: Key) -> Key:

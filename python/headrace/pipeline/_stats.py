@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -134,6 +134,35 @@ def read_stats(engine: Engine) -> PipelineStats:
     )
 
 
+_SPAN_COUNTERS = (
+    *("items_in", "items_out", "filtered", "failed", "released", "busy", "starved"),
+    *("blocked", "ready", "full", "gil_wait", "gil_held", "ended"),
+)
+
+
+def between(before: PipelineStats, after: PipelineStats) -> PipelineStats:
+    """Return what happened between two snapshots of a run.
+
+    What is no count and no sum of time (percentiles, running, queued) is as in `after`.
+    """
+    elapsed = after.elapsed - before.elapsed
+    stages = []
+    for old, new in zip(before.stages, after.stages, strict=True):
+        grown = {
+            name: getattr(new, name) - getattr(old, name) for name in _SPAN_COUNTERS
+        }
+        rate = grown["items_out"] / elapsed if elapsed > 0 else 0.0
+        stages.append(replace(new, **grown, rate=rate))
+    return replace(
+        after,
+        stages=tuple(stages),
+        elapsed=elapsed,
+        consumer_wait=after.consumer_wait - before.consumer_wait,
+        delivered=after.delivered - before.delivered,
+        failed=after.failed - before.failed,
+    )
+
+
 def _load(stage: StageStats, stats: PipelineStats) -> float:
     """How busy the stage was, waiting for the GIL included: 1.0 is all it may be."""
     tasks = min(stage.concurrency, stats.num_threads)
@@ -142,9 +171,11 @@ def _load(stage: StageStats, stats: PipelineStats) -> float:
 
 def find_bottleneck(stats: PipelineStats) -> str:
     """Say in one sentence which stage limits the speed, and why."""
-    if stats.elapsed <= 0 or stats.delivered == 0:
-        return "No bottleneck is known yet: nothing was delivered."
+    if stats.elapsed <= 0:
+        return "No bottleneck is known yet: the pipeline was not started."
     waited = min(1.0, stats.consumer_wait / stats.elapsed)
+    if stats.delivered == 0 and waited < 0.1:
+        return "No bottleneck is known yet: nothing was delivered."
     if waited < 0.1:
         return (
             "The consumer is the bottleneck: it waited for items only "
@@ -175,5 +206,8 @@ def _reason(stage: StageStats, stats: PipelineStats) -> str:
             f"its concurrency is {stage.concurrency}, and {several} busy only "
             f"{threads:.0%} of the time; a higher concurrency would use them"
         )
-    share = stage.busy / total
-    return f"{several} busy {threads:.0%} of the time, {share:.0%} of that here"
+    reason = f"{several} busy {threads:.0%} of the time, {stage.busy / total:.0%} of that here"
+    blocked = stage.blocked / stats.elapsed
+    if blocked > 0.2:
+        reason += f"; {blocked:.0%} of the time the consumer blocked it"
+    return reason
