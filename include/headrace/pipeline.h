@@ -143,9 +143,9 @@ struct hr_stage_stats {
     uint64_t items_in, items_out, filtered, failed, released;
     uint32_t running;          /* tasks in flight */
     uint32_t queued, capacity; /* of its input channel; of the sink: for the consumer */
-    uint64_t busy_ns;                   /* running tasks, summed over threads */
-    uint64_t starved_ns;  /* one more task could run, but there is no input */
-    uint64_t blocked_ns;  /* one more task could run, but its output has no room */
+    uint64_t busy_ns;          /* running tasks, summed over threads */
+    uint64_t starved_ns;       /* one more task could run, but there is no input */
+    uint64_t blocked_ns;       /* one more task could run, but its output has no room */
     uint64_t ready_ns;    /* one more task could run, but no thread is free for it */
     uint64_t full_ns;     /* as many tasks run as the stage's concurrency allows */
     uint64_t attach_ns;   /* waiting to enter the host language (its GIL) */
@@ -181,6 +181,23 @@ HR_API void hr_pipeline_summary(struct hr_pipeline *pipeline,
 HR_API size_t hr_pipeline_snapshot(struct hr_pipeline *pipeline,
                                    struct hr_pipeline_summary *summary,
                                    struct hr_stage_stats *stages, size_t max);
+
+/* Begin to note what each thread does, for up to events_max events (0: 65,536) of each
+ * thread; the rest is only counted. The trace is written to the file `path` as Chrome
+ * Trace Event JSON, for ui.perfetto.dev and chrome://tracing, by _trace_stop,
+ * hr_pipeline_stop or hr_pipeline_free. Times are microseconds of CLOCK_MONOTONIC. May be
+ * called before the start and during the run, and again after _trace_stop. The memory
+ * (128 bytes an event) is kept until the pipeline is freed.
+ * Errors: HR_ERR_STATE (a trace is going on; a forked child), HR_ERR_IO (the file can't be
+ * made), HR_ERR_ARG, HR_ERR_NOMEM. Threads: any. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_trace_start(struct hr_pipeline *pipeline,
+                                                          const char *path,
+                                                          uint32_t events_max,
+                                                          struct hr_error *err);
+/* End the trace and write its file. Without a trace: HR_OK. Threads: any.
+ * Errors: HR_ERR_IO. */
+HR_API HR_MUST_USE enum hr_status hr_pipeline_trace_stop(struct hr_pipeline *pipeline,
+                                                         struct hr_error *err);
 
 struct hr_failure {
     char stage[64];

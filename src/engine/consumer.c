@@ -41,8 +41,11 @@ static enum hr_status pop_locked(struct hr_pipeline *p, struct hr_value *out,
     sink->head++;
     atomic_fetch_add_explicit(&sink->credit, 1, memory_order_release); /* the pump */
     *left = --sink->count;
-    if (!item)
+    if (!item) {
+        hr__trace_epoch(p);
         return HR_EPOCH;
+    }
+    hr__trace_delivered(p, item->index);
     sink->delivered++;
     *out = item->value;
     item->value = HR_VALUE_EMPTY;
@@ -160,7 +163,12 @@ static int wait_once(struct hr_pipeline *p, int64_t until_ns)
     if (!must_wait)
         return 0;
     int result = hr__park(&waiter.parker, until_ns);
-    leave_list(p, &waiter, HR_SYS(now_ns)() - begin_ns, result == 0);
+    int64_t end_ns = HR_SYS(now_ns)();
+    leave_list(p, &waiter, end_ns - begin_ns, result == 0);
+    struct hr_trace_ring *trace = hr__pipeline_trace_ring(p);
+    if (trace)
+        hr__trace_add(trace, &(struct hr_trace_what){HR_TRACE_WAIT, -1, -1, 0, NULL},
+                      begin_ns, end_ns);
     return result;
 }
 
@@ -200,6 +208,7 @@ enum hr_status hr_pipeline_next(struct hr_pipeline *p, int64_t deadline_ns,
     enum hr_status status = hr__pipeline_require_started(p, err);
     if (status != HR_OK)
         return status;
+    int64_t begin_ns = hr__pipeline_next_begin(p);
     while ((status = hr__pipeline_try_next(p, out, err)) == HR_AGAIN) {
         if (hr__pipeline_wait(p, deadline_ns) != HR_TIMEOUT)
             continue;
@@ -209,5 +218,7 @@ enum hr_status hr_pipeline_next(struct hr_pipeline *p, int64_t deadline_ns,
                                   "no item was ready in time");
         break;
     }
+    if (status == HR_OK)
+        hr__pipeline_next_end(p, begin_ns);
     return status;
 }

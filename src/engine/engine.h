@@ -19,6 +19,7 @@
 #include "engine/loop.h"
 #include "engine/runtime.h"
 #include "engine/sink.h"
+#include "engine/trace.h"
 #include "headrace/pipeline.h"
 #include "sched/sched.h"
 
@@ -132,6 +133,8 @@ struct hr_worker {
                                  waiting to; -1: accounted already. Relaxed, for
                                  statistics; written under lock, or while attaching */
     bool reported;
+    /* atomic: written under lock (release), read by the thread (acquire); NULL: off */
+    _Atomic(struct hr_trace_ring *) trace;
 };
 
 /* What has to be done once the lock is dropped. */
@@ -186,6 +189,8 @@ struct hr_pipeline {
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;
+    struct hr_trace *traces; /* this one and earlier ones; freed with the pipeline */
+    bool tracing;
 
     /* the consumer's refill: owned by whoever holds the source's claim; ready is set
      * (release) by the consumer and read (acquire) by who finishes the claim */
@@ -198,6 +203,8 @@ struct hr_pipeline {
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
+    /* for consumers: written under lock (release), read by them (acquire); NULL: off */
+    _Atomic(struct hr_trace *) trace;
 
     struct hr_sink sink;
     struct hr_loop loop;
@@ -298,10 +305,15 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
  * return; returns the time. */
 int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
                                      struct hr_after *after) HR_ENGINE_LOCKED;
+/* "hr-work-3" and the like. */
+void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
+                     size_t size);
 /* The calling thread is w from now on. */
 void hr__worker_begin(struct hr_worker *w);
 void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
                                    struct hr_after *after) HR_ENGINE_LOCKED;
+/* As hr__park, on the worker's own parker. */
+int hr__worker_park(struct hr_worker *w, int64_t until_ns);
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
@@ -349,6 +361,22 @@ uint32_t hr__source_grant_locked(const struct hr_pipeline *p,
 void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);
+
+/* ---- trace.c ---- */
+/* The worker's ring; NULL: no trace, the usual case. For its own thread. */
+static inline struct hr_trace_ring *hr__worker_trace(struct hr_worker *w)
+{
+    /* pairs with hr_pipeline_trace_start */
+    return atomic_load_explicit(&w->trace, memory_order_acquire);
+}
+/* The calling thread's ring, be it a worker or a consumer; NULL: no trace. */
+struct hr_trace_ring *hr__pipeline_trace_ring(struct hr_pipeline *p);
+/* The calling consumer takes this item. */
+void hr__trace_delivered(struct hr_pipeline *p, int64_t item);
+/* An epoch ends, for the source or for a consumer. */
+void hr__trace_epoch(struct hr_pipeline *p);
+/* Of a pipeline that is being freed. */
+void hr__pipeline_free_traces(struct hr_pipeline *p);
 
 /* ---- call.c: what is left in a call after it was finished ---- */
 bool hr__call_has_rest(const struct hr_call *call);

@@ -82,6 +82,7 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
     w->stage = -1;
     atomic_init(&w->item, -1);
     atomic_init(&w->begun_ns, -1);
+    atomic_init(&w->trace, NULL);
     hr__parker_init(&w->parker);
     hr__scratch_init(&w->scratch);
     w->ctx.worker = w;
@@ -110,6 +111,7 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
 
 static void free_all(struct hr_pipeline *p)
 {
+    hr__pipeline_free_traces(p);
     if (p->sched) {
         hr__sink_fini(&p->sink);
         hr_handle handle;
@@ -380,6 +382,14 @@ static bool is_inside(const struct hr_pipeline *p)
     return (self && self->pipeline == p) || hr__source_is_refilling(p);
 }
 
+/* A trace that can't be written is no reason not to stop. */
+static void end_trace(struct hr_pipeline *p)
+{
+    struct hr_error err = {0};
+    if (hr_pipeline_trace_stop(p, &err) != HR_OK)
+        hr__log(HR_LOG_WARNING, "%s", err.text);
+}
+
 enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
                                 struct hr_error *err)
 {
@@ -401,6 +411,7 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
         join_threads(p);
         hr__loop_stop(&p->loop);
     }
+    end_trace(p);
     return HR_OK;
 }
 
@@ -430,5 +441,6 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
         return; /* in a forked child nothing of it can be trusted: left as it is */
     if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
+    end_trace(p);
     hr__pipeline_unref(p);
 }

@@ -24,7 +24,8 @@ struct hr_call {
     struct hr_value out[HR_SCHED_GRANT_MAX];
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
-    bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+    bool fatal;     /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+    int64_t end_ns; /* when the call was over; 0: not told. For traces */
 };
 
 struct hr_foreign_class {
@@ -82,6 +83,10 @@ void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
 /* Attached, inside next(): advance a fast foreign source if its read-ahead is half
  * used. Never waits. */
 void hr__pipeline_refill(struct hr_pipeline *pipeline);
+
+/* For traces: a next() begins, and has an item. Costs a branch while there is no trace. */
+int64_t hr__pipeline_next_begin(const struct hr_pipeline *pipeline);
+void hr__pipeline_next_end(struct hr_pipeline *pipeline, int64_t begin_ns);
 
 /* The exception value of the pipeline's failure or of the i-th failed item, shared;
  * the empty value when there is none. */

@@ -78,6 +78,7 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->grant = grant;
     call->outcome = HR_TASK_FAILED;
     call->out_count = 0;
+    call->end_ns = 0;
     call->error.status = HR_OK;
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
@@ -368,6 +369,36 @@ static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t en
            atomic_load_explicit(&p->consumer_wants, memory_order_acquire);
 }
 
+/* When a round was wanted, begun and over. */
+struct spans {
+    int64_t asked_ns, begin_ns, end_ns;
+};
+
+/* No lock. Calls whose end is not known end with the round. */
+static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32_t made,
+                        struct spans spans)
+{
+    struct hr_pipeline *p = w->pipeline;
+    int64_t begin_ns = spans.begin_ns;
+    struct hr_trace_what what = {HR_TRACE_ATTACH, (int32_t)w->claims[0].stage, -1, 0,
+                                 NULL};
+    if (w->claims[0].closing)
+        return;
+    if (spans.begin_ns > spans.asked_ns)
+        hr__trace_add(trace, &what, spans.asked_ns, spans.begin_ns);
+    for (uint32_t i = 0; i < made; i++) {
+        const struct hr_item *item = p->tasks[w->claims[i].task].item;
+        int64_t end_ns =
+            i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : spans.end_ns;
+        what.kind = item ? HR_TRACE_TASK : HR_TRACE_PULL;
+        what.item = item ? item->index : p->source_index; /* ours: it is claimed */
+        what.number = w->calls[i].out_count;
+        what.label = item ? &item->label : NULL;
+        hr__trace_add(trace, &what, begin_ns, end_ns);
+        begin_ns = end_ns;
+    }
+}
+
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
  * entry and on return. False: the runtime is ending. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
@@ -408,6 +439,9 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
             made = run_calls(w, n, *slice_end_ns);
         settle_outputs(w, made);
         *now_ns = HR_SYS(now_ns)();
+        struct hr_trace_ring *trace = hr__worker_trace(w);
+        if (trace)
+            trace_calls(trace, w, made, (struct spans){asked_ns, begin_ns, *now_ns});
         hr__worker_lock(w);
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);

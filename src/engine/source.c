@@ -144,6 +144,8 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
         struct hr_item at = {.index = p->source_index};
         hr__ledger_end(&p->ledger, stage->name, &at, &call->error, &call->exception);
     }
+    if (call->outcome == HR_TASK_EPOCH)
+        hr__trace_epoch(p);
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
     set_gate_locked(p, now_ns);
     set_refill_due_locked(p);
@@ -158,6 +160,15 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
     *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
                              .grant = grant,
                              .outcome = HR_TASK_FAILED};
+}
+
+/* The source has been claimed, so its index is ours to read. */
+static void trace_pull(struct hr_trace_ring *trace, const struct hr_pipeline *p,
+                       const struct hr_call *call, int64_t begin_ns, int64_t end_ns)
+{
+    struct hr_trace_what what = {HR_TRACE_PULL, 0, p->source_index, call->out_count,
+                                 NULL};
+    hr__trace_add(trace, &what, begin_ns, end_ns);
 }
 
 /* ---- the helper ---- */
@@ -192,6 +203,12 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
                                   begin_ns + HELPER_SLICE_NS);
     *now_ns = HR_SYS(now_ns)();
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (trace) {
+        struct hr_trace_what what = {HR_TRACE_ATTACH, 0, -1, 0, NULL};
+        hr__trace_add(trace, &what, asked_ns, begin_ns);
+        trace_pull(trace, p, call, begin_ns, *now_ns);
+    }
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
     hr__engine_lock(p);
@@ -221,7 +238,7 @@ void *hr__source_helper_main(void *arg)
             continue;
         }
         hr__engine_unlock(p, &after);
-        hr__park(&w->parker, HR_FOREVER);
+        (void)hr__worker_park(w, HR_FOREVER);
         hr__engine_lock(p);
         now_ns = HR_SYS(now_ns)();
     }
@@ -278,7 +295,11 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     refills = refill.outer;
-    p->refill_took_ns = HR_SYS(now_ns)() - now_ns;
+    int64_t end_ns = HR_SYS(now_ns)();
+    p->refill_took_ns = end_ns - now_ns;
+    struct hr_trace_ring *trace = hr__pipeline_trace_ring(p);
+    if (trace)
+        trace_pull(trace, p, &p->refill_call, now_ns, end_ns);
     atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
 }
 

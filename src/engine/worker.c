@@ -40,11 +40,19 @@ struct hr_worker *hr__worker_self(void)
     return self_worker;
 }
 
+void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
+                     size_t size)
+{
+    if ((int32_t)number == p->source_helper)
+        (void)snprintf(out, size, "hr-source");
+    else
+        (void)snprintf(out, size, "hr-work-%u", number % 10000);
+}
+
 void hr__worker_begin(struct hr_worker *w)
 {
-    char name[16] = "hr-source";
-    if ((int32_t)w->number != w->pipeline->source_helper)
-        (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
+    char name[16];
+    hr__worker_name(w->pipeline, w->number, name, sizeof(name));
     pthread_setname_np(pthread_self(), name);
     self_worker = w;
 }
@@ -62,15 +70,41 @@ void hr__worker_lock(struct hr_worker *w)
     hr__engine_lock(p);
 }
 
+static int park_traced(struct hr_worker *w, int64_t until_ns, enum hr_trace_kind kind)
+{
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (!trace)
+        return hr__park(&w->parker, until_ns);
+    int64_t begin_ns = HR_SYS(now_ns)();
+    int result = hr__park(&w->parker, until_ns);
+    hr__trace_add(trace, &(struct hr_trace_what){kind, -1, -1, 0, NULL}, begin_ns,
+                  HR_SYS(now_ns)());
+    return result;
+}
+
+int hr__worker_park(struct hr_worker *w, int64_t until_ns)
+{
+    return park_traced(w, until_ns, HR_TRACE_PARK);
+}
+
 /* ---- fork-join ---- */
 
 /* Run slots until none is left. */
 static void fork_run(struct hr_fork *fork, struct hr_ctx *ctx)
 {
+    struct hr_trace_ring *trace =
+        hr__worker_trace(((struct hr_engine_ctx *)ctx)->worker);
+    struct hr_trace_what what = {HR_TRACE_SLOT, (int32_t)fork->stage, fork->item, 0,
+                                 NULL};
     size_t slot;
     while ((slot = atomic_fetch_add_explicit(&fork->next, 1, memory_order_relaxed)) <
-           fork->count)
+           fork->count) {
+        int64_t begin_ns = trace ? HR_SYS(now_ns)() : 0;
         fork->fn(fork->cookie, slot, ctx);
+        what.number = (uint32_t)slot;
+        if (trace)
+            hr__trace_add(trace, &what, begin_ns, HR_SYS(now_ns)());
+    }
 }
 
 static bool fork_has_slots(const struct hr_fork *fork)
@@ -121,12 +155,16 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
 {
     struct hr_worker *w = ((struct hr_engine_ctx *)ctx)->worker;
     struct hr_pipeline *p = w->pipeline;
-    struct hr_fork fork = {.fn = fn, .cookie = cookie, .count = n, .owner = w};
+    struct hr_fork fork = {.fn = fn,
+                           .cookie = cookie,
+                           .count = n,
+                           .stage =
+                               (uint32_t)w->stage, /* written by this thread alone */
+                           .item = atomic_load_explicit(&w->item, memory_order_relaxed),
+                           .owner = w};
     struct hr_after after = {0};
     if (n > 1) {
         hr__engine_lock(p);
-        fork.stage = (uint32_t)w->stage;
-        fork.item = atomic_load_explicit(&w->item, memory_order_relaxed);
         fork.link = p->forks;
         p->forks = &fork;
         size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
@@ -141,7 +179,7 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     fork_unlink_locked(p, &fork);
     while (fork.helpers > 0) {
         hr__engine_unlock_only(p);
-        hr__park(&w->parker, HR_FOREVER);
+        park_traced(w, HR_FOREVER, HR_TRACE_JOIN);
         hr__engine_lock(p);
     }
     hr__engine_unlock_only(p);
@@ -317,12 +355,17 @@ static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status sta
 }
 
 /* w->claims[0 … n-1], one after another. */
-static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, struct hr_after *after)
-    HR_ACQUIRE(hr__engine_role)
+static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, int64_t now_ns,
+                            struct hr_after *after) HR_ACQUIRE(hr__engine_role)
 {
+    struct hr_trace_ring *trace = hr__worker_trace(w);
     enum hr_status status[HR_SCHED_GRANT_MAX];
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         status[i] = run_one(w, i);
+        if (trace)
+            now_ns = hr__trace_task(trace, &w->claims[i],
+                                    hr__item_of(w->claims[i].inputs[0]), now_ns);
+    }
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
     for (uint32_t i = 0; i < n; i++)
@@ -463,6 +506,22 @@ static int64_t item_index_locked(const struct hr_pipeline *p,
     return item ? item->index : p->source_index;
 }
 
+/* For the trace: a task that is none of an op. A source's has moved its index on. */
+static void trace_other_locked(struct hr_worker *w, int64_t index, int64_t begin_ns,
+                               int64_t end_ns) HR_ENGINE_LOCKED
+{
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    uint32_t stage = w->claims[0].stage;
+    if (!trace)
+        return;
+    struct hr_trace_what what = {HR_TRACE_TASK, (int32_t)stage, index, 0, NULL};
+    if (w->pipeline->stages[stage].body == HR_BODY_SOURCE) {
+        what.kind = HR_TRACE_PULL;
+        what.number = (uint32_t)(w->pipeline->source_index - index);
+    }
+    hr__trace_add(trace, &what, begin_ns, end_ns);
+}
+
 int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
                                      struct hr_after *after)
 {
@@ -484,7 +543,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     int64_t end_ns = now_ns;
     switch (stage->body) {
     case HR_BODY_OP:
-        end_ns = run_op_tasks(w, count, after);
+        end_ns = run_op_tasks(w, count, now_ns, after);
         break;
     case HR_BODY_COLLATE:
         end_ns = run_collate_task(w, claim, after);
@@ -498,6 +557,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     }
     if (stage->body != HR_BODY_SOURCE && !claim->closing)
         hr__stage_account_locked(stage, end_ns - now_ns, count);
+    if (stage->body != HR_BODY_OP && !claim->closing)
+        trace_other_locked(w, index, now_ns, end_ns);
     hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
@@ -540,7 +601,7 @@ static int64_t park_locked(struct hr_worker *w, int64_t now_ns,
     p->parked = w;
     p->parked_count++;
     hr__engine_unlock(p, after);
-    int result = hr__park(&w->parker, until_ns);
+    int result = hr__worker_park(w, until_ns);
     hr__engine_lock(p);
     if (w->parked)
         unlist_parked_locked(p, w);

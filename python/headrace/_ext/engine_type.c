@@ -200,6 +200,7 @@ int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
 {
     if (hrpy_engine_check(self))
         return HRPY_GOT_ERROR;
+    int64_t begin_ns = hr__pipeline_next_begin(self->pipeline);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
     hrpy_engine_report(self, false);
@@ -207,6 +208,8 @@ int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
         return HRPY_GOT_ERROR;
     for (;;) {
         int got = try_take(self, out);
+        if (got == HRPY_GOT_ITEM)
+            hr__pipeline_next_end(self->pipeline, begin_ns);
         if (got != HRPY_GOT_NOTHING)
             return got;
         if (wait_for_item(self, deadline_ns))
@@ -322,6 +325,48 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     if (!hrpy_is_core_thread()) /* else the end was only requested */
         hrpy_engine_report(self, true);
     close_sources(self);
+    Py_RETURN_NONE;
+}
+
+/* ---- traces ---- */
+
+static PyObject *engine_trace_start(PyObject *obj, PyObject *args)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    unsigned int events_max;
+    PyObject *path = NULL;
+    enum hr_status status;
+
+    if (hrpy_engine_check(self) ||
+        !PyArg_ParseTuple(args, "O&I:trace_start", PyUnicode_FSConverter, &path,
+                          &events_max))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_trace_start(self->pipeline, PyBytes_AS_STRING(path),
+                                     events_max, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *engine_trace_stop(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    (void)unused;
+    if (hrpy_engine_check(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_trace_stop(self->pipeline, &err);
+    Py_END_ALLOW_THREADS
+    hrpy_log_flush(self->state);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
     Py_RETURN_NONE;
 }
 
@@ -449,6 +494,11 @@ static PyMethodDef engine_methods[] = {
     {"report_every", hrpy_engine_report_every, METH_VARARGS,
      "report_every($self, seconds, report, /)\n--\n\n"
      "Call report(engine, final) now and then, by who takes items, and at the end."},
+    {"trace_start", engine_trace_start, METH_VARARGS,
+     "trace_start($self, path, events_max, /)\n--\n\n"
+     "Begin a trace of up to events_max events (0: 65,536) of each thread."},
+    {"trace_stop", engine_trace_stop, METH_NOARGS,
+     "trace_stop($self, /)\n--\n\nEnd the trace, if there is one; write its file."},
     {"failures", hrpy_engine_failures, METH_O,
      "failures($self, start, /)\n--\n\n"
      "Failed items from number `start` on: (stage, index, label, exception)."},

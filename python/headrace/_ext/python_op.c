@@ -209,7 +209,7 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
             run_source(op, call, until_ns);
         else
             run_generator(op, call, until_ns);
-    } while (done < count && HR_SYS(now_ns)() < until_ns);
+    } while (done < count && (calls[done - 1].end_ns = HR_SYS(now_ns)()) < until_ns);
     hrpy_python_op_unref(&op);
     return done;
 }

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline._exit import stop_at_exit
 from headrace.pipeline._failures import Failures
+from headrace.pipeline._stages import check_count
 from headrace.pipeline._stats import PipelineStats, find_bottleneck, read_stats
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from headrace._ext import Engine
 
@@ -159,6 +162,50 @@ class Pipeline:
     def stats(self) -> PipelineStats:
         """Return what each stage has done so far. A snapshot."""
         return read_stats(self._engine)
+
+    def trace(
+        self, path: str | os.PathLike[str], *, max_events: int = 65_536
+    ) -> AbstractContextManager[None]:
+        """Record what each thread does, for ui.perfetto.dev or chrome://tracing.
+
+        Recording begins at once: before the start of the run or in its midst. It ends,
+        and the file is written, at the end of the ``with`` block, if the call stands in
+        one, or else when the pipeline is stopped or dropped::
+
+            with pipeline.trace("run.json"):
+                for batch in itertools.islice(pipeline, 100):
+                    ...
+
+        A track per thread shows tasks (by stage, with number and label of the item),
+        slots of batches, pulls of the source, waits for the GIL, for work and for
+        items, and `next` of the consumer. Times are microseconds of `time.monotonic`.
+        The memory (128 bytes an event) is kept until the pipeline is dropped.
+
+        Args:
+            path: The file; an existing one is replaced.
+            max_events: Events kept of each thread, up to 16,777,216: the first ones.
+                What does not fit is counted in the file, with a warning in the log.
+
+        Raises:
+            RuntimeError: A trace is going on.
+            OSError: The file can't be written.
+            ValueError: max_events is out of range.
+
+        """
+        self._engine.trace_start(path, check_count("max_events", max_events))
+        return self._end_trace()
+
+    @contextmanager
+    def _end_trace(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            try:
+                self._engine.trace_stop()
+            except Exception:
+                _logger.warning("the trace was not written", exc_info=True)
+            raise
+        self._engine.trace_stop()
 
     def bottleneck(self) -> str:
         """Say in one sentence which stage limits the speed, and why."""

@@ -206,7 +206,8 @@ def _reason(stage: StageStats, stats: PipelineStats) -> str:
             f"its concurrency is {stage.concurrency}, and {several} busy only "
             f"{threads:.0%} of the time; a higher concurrency would use them"
         )
-    reason = f"{several} busy {threads:.0%} of the time, {stage.busy / total:.0%} of that here"
+    share = stage.busy / total
+    reason = f"{several} busy {threads:.0%} of the time, {share:.0%} of that here"
     blocked = stage.blocked / stats.elapsed
     if blocked > 0.2:
         reason += f"; {blocked:.0%} of the time the consumer blocked it"
