@@ -1,6 +1,7 @@
 """Start, stop, waiting, timeouts, several consumers."""
 
 import itertools
+import sys
 import threading
 import time
 
@@ -39,6 +40,25 @@ def test_stop_before_start_does_nothing():
     pipeline = build(range(3))
     pipeline.stop()
     assert list(pipeline) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("moment", ["c_call", "c_return"])
+def test_ctrl_c_in_start_leaves_a_pipeline_that_runs(moment):
+    pipeline = build(range(5))
+
+    def interrupt(_frame, event, arg):
+        if event == moment and getattr(arg, "__name__", "") == "start":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.start()
+    finally:
+        sys.setprofile(None)
+    assert list(pipeline) == [0, 1, 2, 3, 4]
+    pipeline.stop()
 
 
 def test_c5_stop_is_idempotent():

@@ -16,6 +16,7 @@ struct engine {
     PyObject *weakrefs;
     /* guarded by the GIL or the object's critical section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
+    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };

@@ -253,10 +253,14 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
+    char before = self->started;
+    self->started = true; /* already here: an operation may call stop() at once */
     Py_BEGIN_ALLOW_THREADS status = hr_pipeline_start(self->pipeline, &err);
     Py_END_ALLOW_THREADS hrpy_log_flush(self->state);
-    if (status != HR_OK)
+    if (status != HR_OK) {
+        self->started = before;
         return hrpy_raise(self->state, &err);
+    }
     Py_RETURN_NONE;
 }
 
@@ -432,6 +436,8 @@ static PyMethodDef engine_methods[] = {
 };
 
 static PyMemberDef engine_members[] = {
+    {"started", T_BOOL, offsetof(struct engine, started), READONLY,
+     "Whether the threads were started. No Ctrl-C can come between the two."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY,
      NULL},
     {NULL, 0, 0, 0, NULL},
