@@ -192,9 +192,9 @@ enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
 enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last,
                                  int columns, struct hr_error *err)
 {
-    if (n == 0 || n > (1u << 24))
+    if (n == 0 || n > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "aggregate: n must be 1 to 16,777,216, got %u", n);
+                            "aggregate: n must be 1 to 1,048,576, got %u", n);
     char name[32];
     (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
     enum hr_status status =
@@ -272,15 +272,17 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
 
 /* Places between stage i and the next one: what its tasks hold, and two more, or a whole
  * batch, so that the next stage finds work. Behind the source it is the read-ahead: twice
- * a batch, so that half of it can be refilled while the other half is used. */
+ * a batch, so that half of it can be refilled while the other half is used. Near the
+ * limit of the scheduler there is less to spare. */
 uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
 {
     uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
                         ? plan->sink_buffer
                         : max_u32(2, plan->sched_stages[i + 1].arity);
+    uint32_t places = plan->sched_stages[i].concurrency + next;
     if (i == 0)
-        return max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
-    return plan->sched_stages[i].concurrency + next;
+        places = max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
+    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
 }
 
 enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,

@@ -18,6 +18,7 @@ from headrace.pipeline._stages import (
     check_count,
     check_key,
     check_max_failures,
+    check_text,
     op_name,
     resolve_op,
 )
@@ -128,7 +129,7 @@ class PipelineBuilder:
         stage = Pipe(
             op=call,
             kind=kind,
-            name=op_name(op) if name is None else name,
+            name=op_name(op) if name is None else check_text("name", name),
             key=check_key(key),
             concurrency=check_count("concurrency", concurrency),
             input_order=output_order == "input",
