@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "engine/engine.h"
 #include "engine/plan.h"
 #include "base/banned.h"
@@ -94,7 +95,10 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
         return status;
     struct hr_stage *stage = &plan->stages[plan->count];
     *stage = (struct hr_stage){.body = body, .concurrency = 1};
-    (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
+    size_t length = strlen(name);
+    if (length >= sizeof(stage->name))
+        length = hr__utf8_cut(name, sizeof(stage->name) - 1);
+    memcpy(stage->name, name, length);
     plan->sched_stages[plan->count] = (struct hr_sched_stage){
         .kind = kind, .lane = lane, .concurrency = 1, .arity = 1, .failures_max = -1};
     plan->count++;
