@@ -24,6 +24,7 @@ struct engine {
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
     /* guarded by the GIL or the object's critical section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
+    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
@@ -33,8 +34,10 @@ int hrpy_engine_check(const struct engine *self);
 /* The next item: HRPY_GOT_ITEM with a new reference, HRPY_GOT_END, or HRPY_GOT_ERROR
  * with an exception set (TimeoutError at deadline_ns; nothing is lost). */
 int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out);
-/* None (for ever) or seconds from now, as a deadline. 0, or -1 with an exception set. */
-int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
+/* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
+int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
+/* That long from now. */
+int64_t hrpy_engine_deadline(int64_t timeout_ns);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);

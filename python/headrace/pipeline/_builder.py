@@ -20,6 +20,7 @@ from headrace.pipeline._stages import (
     check_interval,
     check_key,
     check_max_failures,
+    check_text,
     op_name,
     resolve_op,
 )
@@ -131,7 +132,7 @@ class PipelineBuilder:
         stage = Pipe(
             op=call,
             kind=kind,
-            name=op_name(op) if name is None else name,
+            name=op_name(op) if name is None else check_text("name", name),
             key=check_key(key),
             concurrency=check_count("concurrency", concurrency),
             input_order=output_order == "input",
@@ -147,7 +148,7 @@ class PipelineBuilder:
         """Add a stage that makes lists of n items.
 
         Args:
-            n: Items per list, up to 500,000; the last list may be shorter.
+            n: Items per list, up to 1,048,576; the last list may be shorter.
             drop_last: Drop a last list that is shorter.
             columns: Items must be tuples or dicts of one shape; make one of lists, a
                 list per field, instead of a list of them.
