@@ -327,7 +327,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after) HR_ENGINE_LOCKED;
 /* No lock: release what an unwanted task keeps. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
-/* Attach; *now_ns is the time after it. False: it is refused. */
+/* Attach; *now_ns is the time before it, and then after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 /* It was refused: the run ends, and the consumer is told why. */
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,

@@ -61,7 +61,13 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
     if (!w->foreign_thread || !p->runtime->attach(w->foreign_thread))
         return false;
     w->attached = true;
+    int64_t asked_ns = *now_ns;
     *now_ns = HR_SYS(now_ns)();
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (trace)
+        hr__trace_add(trace,
+                      &(struct hr_trace_what){HR_TRACE_ATTACH, w->stage, -1, 0, NULL},
+                      asked_ns, *now_ns);
     atomic_store_explicit(&w->begun_ns, *now_ns, memory_order_relaxed); /* stats.c */
     return true;
 }
@@ -371,27 +377,16 @@ static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t en
            atomic_load_explicit(&p->consumer_wants, memory_order_acquire);
 }
 
-/* When a round was wanted, begun and over. */
-struct spans {
-    int64_t asked_ns, begin_ns, end_ns;
-};
-
 /* No lock. Calls whose end is not known end with the round. */
 static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32_t made,
-                        struct spans spans)
+                        int64_t begin_ns, int64_t round_end_ns)
 {
     struct hr_pipeline *p = w->pipeline;
-    int64_t begin_ns = spans.begin_ns;
-    struct hr_trace_what what = {HR_TRACE_ATTACH, (int32_t)w->claims[0].stage, -1, 0,
-                                 NULL};
-    if (w->claims[0].closing)
-        return;
-    if (spans.begin_ns > spans.asked_ns)
-        hr__trace_add(trace, &what, spans.asked_ns, spans.begin_ns);
-    for (uint32_t i = 0; i < made; i++) {
+    struct hr_trace_what what = {.stage = (int32_t)w->claims[0].stage};
+    for (uint32_t i = 0; i < made && !w->claims[0].closing; i++) {
         const struct hr_item *item = p->tasks[w->claims[i].task].item;
         int64_t end_ns =
-            i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : spans.end_ns;
+            i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : round_end_ns;
         what.kind = item ? HR_TRACE_TASK : HR_TRACE_PULL;
         what.item = item ? item->index : p->source_index; /* ours: it is claimed */
         what.number = w->calls[i].out_count;
@@ -443,7 +438,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         *now_ns = HR_SYS(now_ns)();
         struct hr_trace_ring *trace = hr__worker_trace(w);
         if (trace)
-            trace_calls(trace, w, made, (struct spans){asked_ns, begin_ns, *now_ns});
+            trace_calls(trace, w, made, begin_ns, *now_ns);
         hr__worker_lock(w);
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);

@@ -204,11 +204,8 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
                                   begin_ns + HELPER_SLICE_NS);
     *now_ns = HR_SYS(now_ns)();
     struct hr_trace_ring *trace = hr__worker_trace(w);
-    if (trace) {
-        struct hr_trace_what what = {HR_TRACE_ATTACH, 0, -1, 0, NULL};
-        hr__trace_add(trace, &what, asked_ns, begin_ns);
+    if (trace)
         trace_pull(trace, p, call, begin_ns, *now_ns);
-    }
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
     hr__engine_lock(p);

@@ -262,7 +262,7 @@ enum hr_status hr_pipeline_trace_start(struct hr_pipeline *p, const char *path,
     enum hr_status status =
         open_trace(p, path, events_max ? events_max : EVENTS_DEFAULT, &trace, err);
     hr__engine_lock(p);
-    if (status == HR_OK) {
+    if (trace) {
         trace->older = p->traces;
         p->traces = trace;
         publish_locked(p, trace);
