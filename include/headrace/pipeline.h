@@ -20,7 +20,8 @@ extern "C" {
 /* A native source is advanced by one worker at a time. */
 struct hr_source_class {
     const char *name;
-    /* HR_OK with *out filled, HR_END, or a failure with *err filled (the source ends). */
+    /* HR_OK with *out filled; HR_EPOCH at the end of a pass, if another one follows;
+     * HR_END; or a failure with *err filled (the source ends). */
     enum hr_status (*next)(void *state, struct hr_value *out, struct hr_error *err);
     void (*free_state)(void *state);
 };
@@ -115,7 +116,9 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_start(struct hr_pipeline *pipeline
 
 /* Take the next item. deadline_ns: CLOCK_MONOTONIC, HR_NO_DEADLINE to wait for ever,
  * 0 not to wait. *out is the caller's to release.
- * HR_END after the last item, or after a stop. A source that failed, or a stage that failed too often,
+ * HR_EPOCH at the end of each pass of a source that makes several; the next call goes
+ * on with the next one. HR_END after the last item, or after a stop. A source that
+ * failed, or a stage that failed too often,
  * is told once, after all items that came before: its status and *err; then HR_END.
  * Errors: HR_TIMEOUT, HR_ERR_STATE (not started; a forked child). Threads: any. */
 HR_API HR_MUST_USE enum hr_status hr_pipeline_next(struct hr_pipeline *pipeline,

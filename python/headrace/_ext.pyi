@@ -133,7 +133,9 @@ class _Summary(TypedDict):
 @final
 class Plan:
     def __new__(cls) -> Plan: ...
-    def source(self, iterable: Iterable[Any], name: str, want: _Shape, /) -> None: ...
+    def source(
+        self, iterable: Iterable[Any], name: str, want: _Shape, continuous: bool, /
+    ) -> None: ...
     def pipe_native(
         self,
         op: Op,

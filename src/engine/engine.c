@@ -82,6 +82,7 @@ static void sink_push_locked(struct hr_sink *sink, hr_handle handle)
 {
     sink->ring[(sink->head + sink->count) & sink->mask] = handle;
     sink->count++;
+    sink->marks += handle == 0;
 }
 
 /* What the consumer has freed goes to the scheduler. */
@@ -170,6 +171,8 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
         hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
     take_credit_locked(p, now_ns);
     collect_released_locked(p, after); /* makes room for rests, and so may be the end */
+    if (p->gate_shut)
+        hr__source_set_gate_locked(p, now_ns);
     if (!p->ended && hr__sched_ended(p->sched))
         end_locked(p, now_ns);
     fill_sink_locked(p, now_ns);
@@ -234,7 +237,7 @@ void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
 
 /* Consumers are not woken for each item of a fast stream, but when the caller stops
  * working or is gone for a while, or the oldest item has waited as long as a wake-up
- * takes. As many are woken as there are items. */
+ * takes. As many are woken as there are items, and all for the end of an epoch. */
 void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
                                       int64_t now_ns, struct hr_after *after)
 {
@@ -242,7 +245,7 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
     if (atomic_load_explicit(&sink->waiting, memory_order_relaxed) == 0)
         return;
     hr__mutex_lock(&sink->lock);
-    uint32_t items = sink->ended ? UINT32_MAX : sink->count;
+    uint32_t items = sink->ended || sink->marks > 0 ? UINT32_MAX : sink->count;
     if (!sink->ended && back_soon_locked(p, its_stage) &&
         now_ns - sink->waiting_since_ns < HR_WAKE_COST_NS)
         items = 0;

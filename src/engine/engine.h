@@ -175,6 +175,7 @@ struct hr_pipeline {
     int64_t source_index;
     size_t read_ahead_bytes;
     bool gate_shut;
+    bool pass_begins; /* the source's next pull begins a pass over a continuous source */
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;
@@ -327,6 +328,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns) HR_ENGINE_LOCKED;
+/* Shut the source while too many bytes are ahead, or open it again. */
+void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED;
 /* An item is let go that may still count as read ahead. */
 void hr__source_uncount_locked(struct hr_pipeline *p,
                                struct hr_item *item) HR_ENGINE_LOCKED;

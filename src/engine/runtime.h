@@ -67,14 +67,20 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
 
 /* ---- for an attached consumer ---- */
 
+/* A consumer may tie itself to the epoch that is current when it begins: it gets
+ * HR_EPOCH once that is over, whoever took the mark, and nothing of the next one. */
+#define HR_EPOCH_ANY UINT64_MAX
+uint64_t hr__pipeline_epoch(struct hr_pipeline *pipeline);
+
 /* Take a ready item without ever waiting, not even for a lock: HR_OK, HR_AGAIN (nothing
  * ready, or ask again through hr__pipeline_wait), HR_END, HR_EPOCH, or a failure. */
-enum hr_status hr__pipeline_try_next(struct hr_pipeline *pipeline, struct hr_value *out,
-                                     struct hr_error *err);
+enum hr_status hr__pipeline_try_next(struct hr_pipeline *pipeline, uint64_t epoch,
+                                     struct hr_value *out, struct hr_error *err);
 
 /* Detached: wait until something is ready, until_ns, or a signal. HR_OK: try again;
  * HR_TIMEOUT: time passed; HR_AGAIN: interrupted, look at signals. */
-enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, int64_t until_ns);
+enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, uint64_t epoch,
+                                 int64_t until_ns);
 
 /* The consumer is about to attach, or has attached: workers leave and stay away. */
 void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);

@@ -441,9 +441,10 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
         else
             hr__error_complete(&call->error, status, source->cls->name);
     }
-    call->outcome = status == HR_OK    ? HR_TASK_MORE
-                    : status == HR_END ? HR_TASK_DONE
-                                       : HR_TASK_FAILED;
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                    : status == HR_END   ? HR_TASK_DONE
+                                         : HR_TASK_FAILED;
     call->exception = none;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);

@@ -117,8 +117,6 @@ def test_coroutines_are_refused(op):
 
 
 def test_what_does_not_exist_yet_is_refused():
-    with pytest.raises(NotImplementedError, match="continuous"):
-        PipelineBuilder().add_source([], continuous=True)
     with pytest.raises(NotImplementedError, match="async sources"):
         PipelineBuilder().add_source(AsyncSource())
     with pytest.raises(NotImplementedError, match="executors"):

@@ -397,9 +397,10 @@ enum hr_status kit_next_attached(struct hr_pipeline *pipeline, long *number)
     enum hr_status status;
     fake_enter();
     hr__pipeline_refill(pipeline);
-    while ((status = hr__pipeline_try_next(pipeline, &value, &err)) == HR_AGAIN) {
+    while ((status = hr__pipeline_try_next(pipeline, HR_EPOCH_ANY, &value, &err)) ==
+           HR_AGAIN) {
         fake_leave();
-        (void)hr__pipeline_wait(pipeline, HR_NO_DEADLINE);
+        (void)hr__pipeline_wait(pipeline, HR_EPOCH_ANY, HR_NO_DEADLINE);
         hr__pipeline_want(pipeline, true);
         fake_enter();
         hr__pipeline_want(pipeline, false);

@@ -130,11 +130,11 @@ static int raise_failure(struct engine *self, const struct hr_error *err)
     return told ? HRPY_GOT_END : HRPY_GOT_ERROR;
 }
 
-static int try_take(struct engine *self, PyObject **out)
+static int try_take(struct engine *self, uint64_t epoch, PyObject **out)
 {
     struct hr_value value = HR_VALUE_EMPTY;
     struct hr_error err; /* filled when it is needed; zeroing it takes 20 ns */
-    enum hr_status status = hr__pipeline_try_next(self->pipeline, &value, &err);
+    enum hr_status status = hr__pipeline_try_next(self->pipeline, epoch, &value, &err);
 
     switch (status) {
     case HR_OK:
@@ -167,7 +167,7 @@ static int refill(struct engine *self)
     return -1;
 }
 
-static int wait_for_item(struct engine *self, int64_t deadline_ns)
+static int wait_for_item(struct engine *self, uint64_t epoch, int64_t deadline_ns)
 {
     struct hr_pipeline *pipeline = self->pipeline;
     int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
@@ -176,7 +176,7 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     if (until_ns > deadline_ns)
         until_ns = deadline_ns;
     Py_BEGIN_ALLOW_THREADS
-    status = hr__pipeline_wait(pipeline, until_ns);
+    status = hr__pipeline_wait(pipeline, epoch, until_ns);
     hr__pipeline_want(pipeline, true);
     Py_END_ALLOW_THREADS
     hr__pipeline_want(pipeline, false);
@@ -192,7 +192,8 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     return 0;
 }
 
-int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
+int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
+                     PyObject **out)
 {
     if (hrpy_engine_check(self))
         return HRPY_GOT_ERROR;
@@ -201,10 +202,10 @@ int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
     if (refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
-        int got = try_take(self, out);
+        int got = try_take(self, epoch, out);
         if (got != HRPY_GOT_NOTHING)
             return got;
-        if (wait_for_item(self, deadline_ns))
+        if (wait_for_item(self, epoch, deadline_ns))
             return HRPY_GOT_ERROR;
     }
 }
@@ -234,8 +235,10 @@ static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 
     if (hrpy_engine_deadline(timeout, &deadline_ns))
         return NULL;
-    if (hrpy_engine_take((struct engine *)obj, deadline_ns, &item) == HRPY_GOT_END)
-        PyErr_SetString(PyExc_EOFError, "the pipeline has no more items");
+    if (hrpy_engine_take((struct engine *)obj, HR_EPOCH_ANY, deadline_ns, &item) ==
+        HRPY_GOT_END)
+        PyErr_SetString(PyExc_EOFError,
+                        "the pipeline has no more items, or none in this epoch");
     return item;
 }
 

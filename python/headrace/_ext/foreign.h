@@ -91,6 +91,8 @@ struct hrpy_python_op;
  * spec: see hrpy_shape_init. NULL with an exception set. */
 struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
                                           PyObject *callable, PyObject *spec);
+/* Before it is used: the source is iterated for ever, with a mark after each pass. */
+void hrpy_python_op_repeat(struct hrpy_python_op *op);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
 void hrpy_python_op_unref(struct hrpy_python_op **op);
 /* The engine's view of it; holds a reference. */

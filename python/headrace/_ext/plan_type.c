@@ -187,10 +187,13 @@ static PyObject *plan_source(PyObject *obj, PyObject *args)
     struct hr_error err = {0};
     PyObject *iterable, *spec;
     const char *name;
+    int continuous;
 
-    if (!PyArg_ParseTuple(args, "OsO:source", &iterable, &name, &spec) ||
+    if (!PyArg_ParseTuple(args, "OsOp:source", &iterable, &name, &spec, &continuous) ||
         new_foreign(self, HRPY_SOURCE, iterable, spec, &foreign))
         return NULL;
+    if (continuous)
+        hrpy_python_op_repeat(self->ops[self->op_count - 1]);
     enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
     return drop_refused(obj, status, &foreign, &err);
 }
@@ -360,7 +363,7 @@ static void plan_dealloc(PyObject *obj)
 
 static PyMethodDef plan_methods[] = {
     {"source", plan_source, METH_VARARGS,
-     "source($self, iterable, name, want, /)\n--\n\n"
+     "source($self, iterable, name, want, continuous, /)\n--\n\n"
      "Add the source; its items are imported as `want` says."},
     {"pipe_native", plan_pipe_native, METH_VARARGS,
      "pipe_native($self, op, name, concurrency, input_order, key, max_failures, /)\n"

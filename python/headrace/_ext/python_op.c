@@ -9,7 +9,11 @@
  * as they would end a loop that calls the op.
  *
  * A source's iterator is advanced by one thread at a time; the engine sees to that, and
- * `pulling` catches a source that asks its own pipeline for items. When it is the
+ * `pulling` catches a source that asks its own pipeline for items. A continuous source is
+ * iterated again after each pass. One that has only a single iterator to give, and that
+ * one at its end, would make empty epochs for ever: so its iterator is kept until the
+ * next one is had, and a pass over the same one that gives nothing is an error. When it
+ * is the
  * consumer that advances it, Ctrl-C may hit inside the source: the KeyboardInterrupt is
  * also left in the consumer's interrupt slot, so that next() raises it at once and not
  * after the items that are ready. */
@@ -27,8 +31,13 @@ struct hrpy_python_op {
     enum hrpy_op_kind kind;
     struct hrpy_shape shape;
 
+    bool continuous;    /* source: iterated again and again */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
-    PyObject *iterator; /* source: owned by the thread that set `pulling` */
+    /* source: owned by the thread that set `pulling` */
+    PyObject *iterator; /* of this pass; between two, of the last one */
+    bool in_pass;
+    bool again; /* the pass goes over the iterator of the last one, */
+    bool gave;  /* and has given something */
     /* source: set acquire, cleared release; each puller sees what the last one did */
     atomic_flag pulling;
     _Atomic uint32_t refs; /* dropped acq_rel: the last one sees what the others did */
@@ -166,16 +175,51 @@ static void let_go_of_source(struct hrpy_python_op *op)
     Py_CLEAR(op->callable);
 }
 
+/* False with an exception set. */
+static bool begin_pass(struct hrpy_python_op *op)
+{
+    PyObject *iterator = PyObject_GetIter(op->callable);
+
+    if (!iterator)
+        return false;
+    op->again = iterator == op->iterator;
+    op->gave = false;
+    op->in_pass = true;
+    Py_XSETREF(op->iterator, iterator);
+    return true;
+}
+
+/* The iterator of a continuous source is at its end. */
+static void end_pass(struct hrpy_python_op *op, struct hr_call *call)
+{
+    op->in_pass = false;
+    if (!op->again || op->gave) {
+        call->outcome = HR_TASK_EPOCH;
+        return;
+    }
+    PyErr_SetString(PyExc_ValueError,
+                    "continuous=True needs a source that can be iterated again, but "
+                    "it gave the same iterator a second time, which is exhausted");
+    fail(op, call);
+}
+
 static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
                                int64_t until_ns)
 {
-    if (!op->iterator && op->callable)
-        op->iterator = PyObject_GetIter(op->callable);
-    if (op->iterator && advance(op, call, op->iterator, until_ns))
-        return;
-    if (!op->iterator && op->callable)
+    if (!op->callable)
+        return; /* it was closed */
+    if (!op->in_pass && !begin_pass(op)) {
         fail(op, call);
-    let_go_of_source(op);
+    } else {
+        bool more = advance(op, call, op->iterator, until_ns);
+        op->gave = op->gave || call->out_count > 0;
+        if (more)
+            return;
+        if (op->continuous && call->outcome == HR_TASK_DONE)
+            end_pass(op, call);
+    }
+    if (call->outcome != HR_TASK_EPOCH)
+        let_go_of_source(op);
 }
 
 static void run_source(struct hrpy_python_op *op, struct hr_call *call,
@@ -276,6 +320,11 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->callable);
     hrpy_decref(op->type);
     hr__free(op);
+}
+
+void hrpy_python_op_repeat(struct hrpy_python_op *op)
+{
+    op->continuous = true;
 }
 
 struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op)

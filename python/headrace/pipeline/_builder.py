@@ -60,7 +60,10 @@ class PipelineBuilder:
 
         Args:
             source: Any iterable.
-            continuous: Not supported yet: must be False.
+            continuous: Iterate the source again and again. Each pass is an *epoch*: an
+                iterator over the pipeline ends with it, and the next one goes on with
+                the next epoch, whose items are prepared meanwhile. Batches do not go
+                across. Items and failures are numbered through all epochs.
 
         Raises:
             ValueError: There is a source already, or it is not iterable.
@@ -68,13 +71,11 @@ class PipelineBuilder:
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
-        if continuous:
-            raise NotImplementedError("continuous sources are not supported yet")
         if not hasattr(source, "__iter__"):
             if hasattr(source, "__aiter__"):
                 raise NotImplementedError("async sources are not supported yet")
             raise ValueError(f"source must be iterable, got {source!r}")
-        self._source = Source(source)
+        self._source = Source(source, bool(continuous))
         return self
 
     def pipe(
@@ -203,7 +204,12 @@ class PipelineBuilder:
         limit = check_max_failures(max_failures)
         source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
-        plan.source(self._source.iterable, str(self._source), source_shape)
+        plan.source(
+            self._source.iterable,
+            str(self._source),
+            source_shape,
+            self._source.continuous,
+        )
         for stage, shape in zip(self._stages, shapes, strict=True):
             _add_to_plan(plan, stage, shape, limit)
         plan.sink(self._sink.buffer_size)

@@ -25,8 +25,9 @@ _GRACE = 10.0
 class Pipeline:
     """A pipeline that was built by `PipelineBuilder.build`.
 
-    ``for item in pipeline`` starts it when needed and gives what is left of the run. A
-    `break` loses nothing: the next loop goes on with the next item. When the last
+    ``for item in pipeline`` starts it when needed and gives what is left of the run, or,
+    if the source is continuous, of the epoch. A `break` loses nothing: the next loop goes
+    on with the next item. A loop after the last item gives nothing. When the last
     reference goes, the pipeline stops.
 
     All methods may be called from any thread; several threads that take items share
@@ -125,7 +126,8 @@ class Pipeline:
             timeout: Seconds to wait; 0 takes what is ready; None waits until the end.
 
         Raises:
-            EOFError: There are no more items, or the pipeline was stopped.
+            EOFError: There are no more items, or the pipeline was stopped. Also at the
+                end of each epoch, once; the next call goes on with the next epoch.
             TimeoutError: No item came in time. None is lost.
             PipelineFailure: A stage failed too often. Told once, after the last item.
             Exception: What the source raised. Told once, after the last item.
@@ -135,7 +137,7 @@ class Pipeline:
         return self._engine.next(timeout)
 
     def get_iterator(self, *, timeout: float | None = None) -> Iterator[Any]:
-        """Return an iterator over what is left of the run.
+        """Return an iterator over what is left of the run, or of the current epoch.
 
         It raises what `get_item` raises, but for the end.
 

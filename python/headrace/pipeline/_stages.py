@@ -24,6 +24,7 @@ class Source:
     """Where items come from."""
 
     iterable: Iterable[Any]
+    continuous: bool
 
     def __str__(self) -> str:
         return "source"
