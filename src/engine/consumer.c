@@ -120,11 +120,12 @@ static bool list_waiter_locked(struct hr_pipeline *p, uint64_t epoch,
 {
     struct hr_sink *sink = &p->sink;
     hr__mutex_lock(&sink->lock);
-    bool must_wait = sink->count == 0 && !sink->ended &&
-                     epoch >= atomic_load_explicit(&sink->epoch, memory_order_relaxed) &&
-                     /* pairs with pop_locked and hr__pipeline_refill */
-                     atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
-                     atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
+    bool must_wait =
+        sink->count == 0 && !sink->ended &&
+        epoch >= atomic_load_explicit(&sink->epoch, memory_order_relaxed) &&
+        /* pairs with pop_locked and hr__pipeline_refill */
+        atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
+        atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
     if (must_wait) {
         waiter->listed = true;
         waiter->next = sink->waiters;

@@ -175,7 +175,8 @@ struct hr_pipeline {
     int64_t source_index;
     size_t read_ahead_bytes;
     bool gate_shut;
-    bool pass_begins; /* the source's next pull begins a pass over a continuous source */
+    bool
+        pass_begins; /* the source's next pull begins a pass over a continuous source */
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
     struct hr_waiter *stoppers;

@@ -36,7 +36,7 @@ struct hr_sink {
     hr_handle *ring; /* 0: an epoch mark */
     uint32_t mask, head, count;
     uint32_t marks; /* of these entries */
-    bool ended; /* nothing comes after what is in the ring */
+    bool ended;     /* nothing comes after what is in the ring */
     bool failure_told;
     struct hr_waiter *waiters;
     int64_t waiting_since_ns; /* when the ring last ceased to be empty */

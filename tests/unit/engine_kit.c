@@ -102,6 +102,10 @@ static enum hr_status source_step(struct kit_source *source, struct hr_value *ou
     long number = atomic_load_explicit(&source->made, memory_order_relaxed);
     if (number == source->end)
         return HR_END;
+    if (source->pass && number % source->pass == 0 && number > source->marked) {
+        source->marked = number;
+        return HR_EPOCH;
+    }
     if (number == source->fail_at || number == source->fatal_at)
         return hr_error_set(err, HR_ERR_IO, "kit", 5, "source broken at %ld", number);
     if (make(source, number, out) != HR_OK)
@@ -199,8 +203,10 @@ static size_t source_run(void *state, struct hr_call *calls, size_t count,
         if (hr__sys_direct.now_ns() >= until_ns)
             break;
     }
-    call->outcome = status == HR_OK ? HR_TASK_MORE : HR_TASK_DONE;
-    if (status != HR_OK && status != HR_END)
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                                         : HR_TASK_DONE;
+    if (status != HR_OK && status != HR_END && status != HR_EPOCH)
         call_fail(call, &err, atomic_load(&source->made) == source->fatal_at);
     return 1;
 }

@@ -19,6 +19,7 @@ struct kit_source {
     long end;
     long fail_at;  /* fails before this one; < 0: never */
     long fatal_at; /* foreign: the same, ending the run; < 0: never */
+    long pass;     /* an epoch ends after so many; 0: there are none */
     enum kit_form form;
     size_t bytes; /* that an object claims */
     int64_t sleep_ns;
@@ -26,6 +27,7 @@ struct kit_source {
     void *cookie;
     /* by the source */
     _Atomic long made; /* release: read by tests while it runs */
+    long marked;       /* `made` at the last mark */
     atomic_int freed;
     atomic_flag busy;
 };

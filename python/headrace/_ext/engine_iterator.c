@@ -47,7 +47,8 @@ static PyObject *iterator_next(PyObject *obj)
         deadline_ns = HR_SYS(now_ns)() + self->timeout_ns;
     /* A reference: another thread may come to the end meanwhile. */
     PyObject *engine = Py_NewRef(self->engine);
-    int got = hrpy_engine_take((struct engine *)engine, self->epoch, deadline_ns, &item);
+    int got =
+        hrpy_engine_take((struct engine *)engine, self->epoch, deadline_ns, &item);
     Py_DECREF(engine);
     if (got == HRPY_GOT_END)
         Py_CLEAR(self->engine);
