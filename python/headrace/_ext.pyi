@@ -159,6 +159,16 @@ class Plan:
         /,
     ) -> None: ...
     def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
+    def fold(
+        self,
+        accumulate: Callable[[Any], Any],
+        flush: Callable[[], Any],
+        name: str,
+        drop_last: bool,
+        max_failures: _MaxFailures,
+        want: _Shape,
+        /,
+    ) -> None: ...
     def disaggregate(self, /) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(

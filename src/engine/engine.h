@@ -43,6 +43,7 @@ enum hr_stage_body {
     HR_BODY_FOREIGN_SOURCE,
     HR_BODY_FOREIGN_MAP,
     HR_BODY_FOREIGN_EXPAND,
+    HR_BODY_FOREIGN_FOLD,
     HR_BODY_SINK
 };
 
@@ -64,7 +65,8 @@ struct hr_stage {
     struct hr_op op;
     struct hr_foreign foreign;
     /* under lock */
-    int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
+    int64_t ema_ns;     /* smoothed time of one task; 0: not known yet */
+    int64_t fold_first; /* fold: index of the first item since its last result, or -1 */
     uint64_t busy_ns, attach_ns, attached_ns;
 };
 

@@ -63,8 +63,10 @@ static void log_failure(struct hr_ledger *ledger, uint32_t stage,
     if (failure->label[0])
         (void)snprintf(which, sizeof(which), "item %lld ('%s')",
                        (long long)failure->index, failure->label);
-    else
+    else if (failure->index >= 0)
         (void)snprintf(which, sizeof(which), "item %lld", (long long)failure->index);
+    else
+        (void)snprintf(which, sizeof(which), "its flush");
     if (kind->count == 1)
         hr__log(HR_LOG_WARNING,
                 "%s: %s failed and is skipped: %s (more like it are only counted)",

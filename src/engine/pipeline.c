@@ -62,7 +62,8 @@ static void mark_batched(struct hr_pipeline *p)
     bool batched = false;
     for (uint32_t i = p->stage_count; i-- > 0;) {
         p->stages[i].is_batched = batched;
-        batched = batched || p->stages[i].body == HR_BODY_COLLATE;
+        batched = batched || p->stages[i].body == HR_BODY_COLLATE ||
+                  p->stages[i].body == HR_BODY_FOREIGN_FOLD;
     }
 }
 

@@ -99,7 +99,7 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
     if (status != HR_OK)
         return status;
     struct hr_stage *stage = &plan->stages[plan->count];
-    *stage = (struct hr_stage){.body = body, .concurrency = 1};
+    *stage = (struct hr_stage){.body = body, .concurrency = 1, .fold_first = -1};
     (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
     if (strlen(name) >= sizeof(stage->name))
         stage->name[hr__utf8_cut(name, sizeof(stage->name) - 1)] = '\0';
@@ -274,6 +274,21 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
                  "stage", options, err);
     if (status != HR_OK)
         return status;
+    last(plan)->foreign = *foreign;
+    *foreign = (struct hr_foreign){NULL, NULL};
+    return HR_OK;
+}
+
+enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool drop_last,
+                                     const struct hr_stage_options *options,
+                                     struct hr_error *err)
+{
+    enum hr_status status = add_pipe(plan, HR_STAGE_FOLD, HR_BODY_FOREIGN_FOLD,
+                                     HR_LANE_FOREIGN, "aggregate", options, err);
+    if (status != HR_OK)
+        return status;
+    plan->sched_stages[plan->count - 1].drop_last = drop_last;
     last(plan)->foreign = *foreign;
     *foreign = (struct hr_foreign){NULL, NULL};
     return HR_OK;

@@ -14,7 +14,8 @@
 struct hr_call {
     struct hr_value *in; /* the item or the field that the stage works on. The call
                                takes the value (leaves it empty) unless it fails before;
-                               NULL for a source and for a continued expand */
+                               NULL for a source, for a continued expand, and for the
+                               flush of a fold */
     void **iterator;     /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
     uint32_t grant;      /* most outputs to give */
@@ -62,6 +63,14 @@ enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
 /* expand: a generator (1 → n), else 1 → 0 or 1. */
 enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *foreign,
                                      bool expand,
+                                     const struct hr_stage_options *options,
+                                     struct hr_error *err);
+
+/* A fold: its calls are made one at a time, one per item and one, without an item, at the
+ * end of each epoch and of all. HR_TASK_DONE without an output means "nothing yet".
+ * drop_last: what the last call of an epoch gives is dropped. */
+enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool drop_last,
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
 

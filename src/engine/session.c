@@ -93,18 +93,17 @@ static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_value *field = NULL;
     struct hr_error err = {0};
-    if (claim->first && stage->body != HR_BODY_FOREIGN_SOURCE)
+    if (claim->input_count > 0)
         field = hr__key_field(&stage->key, &state->item->value, &err);
     prepare_call(call, field, &state->iterator, call->grant);
     if (err.status != HR_OK)
         call->error = err;
 }
 
-/* One that has failed in ready_call: a first call always has an input. */
-static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim,
-                      const struct hr_call *call)
+/* One that has failed in ready_call. */
+static bool is_misfit(const struct hr_claim *claim, const struct hr_call *call)
 {
-    return claim->first && !call->in && stage->body != HR_BODY_FOREIGN_SOURCE;
+    return claim->input_count > 0 && !call->in;
 }
 
 static uint32_t claim_size_locked(const struct hr_pipeline *p,
@@ -123,8 +122,8 @@ static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *clai
     if (claim->stage == 0)
         call->grant = hr__source_grant_locked(p, claim->grant);
     else if (claim->first)
-        p->tasks[claim->task] =
-            (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+        p->tasks[claim->task] = (struct hr_task_state){
+            .item = claim->input_count > 0 ? hr__item_of(claim->inputs[0]) : NULL};
 }
 
 /* Claim tasks of the stage nearest the sink into w->claims. */
@@ -221,7 +220,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t ready = 0;
-    while (ready < n && !is_misfit(stage, &w->claims[ready], &w->calls[ready]))
+    while (ready < n && !is_misfit(&w->claims[ready], &w->calls[ready]))
         ready++;
     if (ready == 0)
         return 1;
@@ -277,6 +276,34 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
 }
 
+/* A fold's result is a new item, numbered as the first that was taken since the result
+ * before. A flush has no item. */
+static void finish_fold_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                               struct hr_call *call, int64_t now_ns,
+                               struct hr_after *after) HR_ENGINE_LOCKED
+{
+    struct hr_stage *stage = &p->stages[claim->stage];
+    struct hr_item *item = p->tasks[claim->task].item;
+    struct hr_item none = {.index = -1};
+    hr_handle handle = 0;
+    p->tasks[claim->task].item = NULL;
+    if (item && stage->fold_first < 0 && call->outcome == HR_TASK_DONE)
+        stage->fold_first = item->index;
+    struct hr_item first = {.index = stage->fold_first};
+    uint32_t n = hr__engine_wrap_locked(p, claim->stage, &first, call->out,
+                                        call->out_count, &handle);
+    if (call->out_count > 0 || !item)
+        stage->fold_first = -1;
+    if (call->fatal)
+        fatal_locked(p, stage, item, call, now_ns, after);
+    if (call->outcome == HR_TASK_FAILED)
+        hr__engine_fail_item_locked(p, claim->stage, item ? item : &none, &call->error,
+                                    &call->exception);
+    if (item)
+        hr__engine_let_go(after, item);
+    hr__engine_finish_locked(p, claim->task, call->outcome, &handle, n, now_ns, after);
+}
+
 /* Lock held. took_ns: the time of all the calls made. */
 static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took_ns,
                                 int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
@@ -292,6 +319,8 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
     for (uint32_t i = 0; i < made; i++) {
         if (stage->body == HR_BODY_FOREIGN_MAP)
             finish_map_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
+        else if (stage->body == HR_BODY_FOREIGN_FOLD)
+            finish_fold_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
         else
             finish_expand_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
     }

@@ -253,6 +253,36 @@ static size_t map_run(void *state, struct hr_call *calls, size_t count,
     return made;
 }
 
+static size_t fold_run(void *state, struct hr_call *calls, size_t count,
+                       int64_t until_ns)
+{
+    struct kit_op *op = state;
+    struct hr_call *call = calls;
+    struct hr_error err = {0};
+    long n = call->in ? kit_number(call->in) : 0;
+    (void)until_ns;
+    begin_call(call);
+    fake_expect(count == 1, "a fold is called once at a time");
+    fake_expect(atomic_fetch_add(&op->calls, 1) % 2 == 0,
+                "a fold called by two threads");
+    op_pause(op);
+    call->outcome = HR_TASK_DONE;
+    if (call->in && op_judge(op, n, &err) != HR_OK) {
+        call_fail(call, &err, op->fatal_at && n == op->fatal_at);
+    } else if (call->in) {
+        hr_value_release(call->in);
+        op->folded++;
+        op->sum += n;
+    }
+    if (op->folded >= op->fan || (!call->in && op->folded > 0)) {
+        call->out[call->out_count++] = fake_object_new(op->sum, 0);
+        op->folded = 0;
+        op->sum = 0;
+    }
+    atomic_fetch_add(&op->calls, 1);
+    return 1;
+}
+
 static struct fake_iterator *open_iterator(struct kit_op *op, struct hr_call *call)
 {
     struct fake_iterator *iterator = fake_iterator_new();
@@ -311,6 +341,7 @@ static void drop_iterator(void *state, void *iterator)
 static const struct hr_foreign_class foreign_source = {source_run, drop_iterator,
                                                        source_free};
 static const struct hr_foreign_class foreign_map = {map_run, drop_iterator, op_free};
+static const struct hr_foreign_class foreign_fold = {fold_run, drop_iterator, op_free};
 static const struct hr_foreign_class foreign_expand = {expand_run, drop_iterator,
                                                        op_free};
 
@@ -335,6 +366,7 @@ static enum hr_status add_stage(const struct kit_stage *stage, struct hr_plan *b
     struct hr_op native = {&op_class, stage->op};
     struct hr_foreign map = {&foreign_map, stage->op};
     struct hr_foreign expand = {&foreign_expand, stage->op};
+    struct hr_foreign fold = {&foreign_fold, stage->op};
     switch (stage->kind) {
     case KIT_NATIVE:
         return hr_plan_pipe(built, &native, &stage->options, err);
@@ -342,6 +374,9 @@ static enum hr_status add_stage(const struct kit_stage *stage, struct hr_plan *b
         return hr__plan_foreign_pipe(built, &map, false, &stage->options, err);
     case KIT_EXPAND:
         return hr__plan_foreign_pipe(built, &expand, true, &stage->options, err);
+    case KIT_FOLD:
+        return hr__plan_foreign_fold(built, &fold, stage->drop_last, &stage->options,
+                                     err);
     case KIT_BATCH:
     case KIT_COLUMNS:
         return hr_plan_aggregate(built, stage->n, stage->drop_last,

@@ -38,12 +38,16 @@ struct kit_op {
     long skip_every;
     long fatal_at; /* foreign; 0: never */
     long add;      /* the output's number is n + add */
-    uint32_t fan;  /* expand: n % (fan + 1) outputs, n * 1000 + i */
+    uint32_t fan;  /* expand: n % (fan + 1) outputs, n * 1000 + i; fold: a result, the
+                      sum, of every fan-th item and of the rest */
     long bad_end;  /* expand: items divisible by it fail after their outputs */
     int64_t sleep_ns;
     bool let_go; /* foreign: sleeps without the big lock */
     void (*hook)(void *cookie, struct hr_ctx *ctx, long number);
     void *cookie;
+    /* fold: by the op */
+    uint32_t folded;
+    long sum;
     atomic_long calls;
     atomic_int freed;
 };
@@ -52,6 +56,7 @@ enum kit_kind {
     KIT_NATIVE,
     KIT_FOREIGN,
     KIT_EXPAND,
+    KIT_FOLD,
     KIT_BATCH,
     KIT_COLUMNS,
     KIT_SPREAD

@@ -82,7 +82,8 @@ enum hrpy_op_kind {
     HRPY_SOURCE,    /* an iterable */
     HRPY_FUNCTION,  /* 1 → 0 or 1 */
     HRPY_GENERATOR, /* 1 → n */
-    HRPY_ITERATE    /* the elements of the item itself */
+    HRPY_ITERATE,   /* the elements of the item itself */
+    HRPY_FOLD       /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
 };
 
 struct hrpy_python_op;
@@ -91,6 +92,8 @@ struct hrpy_python_op;
  * spec: see hrpy_shape_init. NULL with an exception set. */
 struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
                                           PyObject *callable, PyObject *spec);
+/* Before it is used: what a fold calls without an item. */
+void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
 /* Before it is used: the source is iterated for ever, with a mark after each pass. */
 void hrpy_python_op_repeat(struct hrpy_python_op *op);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);

@@ -264,6 +264,26 @@ static PyObject *plan_aggregate(PyObject *obj, PyObject *args)
     return done(obj, status, &err);
 }
 
+static PyObject *plan_fold(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_stage_options options = {0};
+    struct hr_foreign foreign = {0};
+    struct hr_error err = {0};
+    PyObject *accumulate, *flush, *limit, *spec;
+    int drop_last;
+
+    if (!PyArg_ParseTuple(args, "OOspOO:fold", &accumulate, &flush, &options.name,
+                          &drop_last, &limit, &spec) ||
+        parse_max_failures(limit, &options) ||
+        new_foreign(self, HRPY_FOLD, accumulate, spec, &foreign))
+        return NULL;
+    hrpy_python_op_set_flush(self->ops[self->op_count - 1], flush);
+    enum hr_status status =
+        hr__plan_foreign_fold(self->plan, &foreign, drop_last, &options, &err);
+    return drop_refused(obj, status, &foreign, &err);
+}
+
 static PyObject *plan_disaggregate(PyObject *obj, PyObject *unused)
 {
     struct plan *self = (struct plan *)obj;
@@ -374,6 +394,9 @@ static PyMethodDef plan_methods[] = {
      "Add a stage that calls op; its results are imported as `want` says."},
     {"aggregate", plan_aggregate, METH_VARARGS,
      "aggregate($self, n, drop_last, columns, /)\n--\n\nAdd a stage that makes lists."},
+    {"fold", plan_fold, METH_VARARGS,
+     "fold($self, accumulate, flush, name, drop_last, max_failures, want, /)\n--\n\n"
+     "Add a stage that calls accumulate(item), and flush() at each end."},
     {"disaggregate", plan_disaggregate, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
     {"sink", plan_sink, METH_VARARGS,

@@ -32,6 +32,7 @@ struct hrpy_python_op {
     struct hrpy_shape shape;
 
     bool continuous;    /* source: iterated again and again */
+    PyObject *flush;    /* fold */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
     /* source: owned by the thread that set `pulling` */
     PyObject *iterator; /* of this pass; between two, of the last one */
@@ -103,6 +104,27 @@ static void run_function(struct hrpy_python_op *op, struct hr_call *call)
     } else if (!result || !give(op, call, result)) {
         fail(op, call);
     }
+}
+
+static PyObject *call_fold(struct hrpy_python_op *op, struct hr_call *call)
+{
+    if (!call->in)
+        return PyObject_CallNoArgs(op->flush);
+    PyObject *arg = hrpy_export(op->state, call->in);
+    PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
+    Py_XDECREF(arg);
+    return result;
+}
+
+/* None: nothing yet, or nothing left. */
+static void run_fold(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *result = call_fold(op, call);
+
+    if (result == Py_None)
+        Py_DECREF(result);
+    else if (!result || !give(op, call, result))
+        fail(op, call);
 }
 
 static PyObject *open_iterator(struct hrpy_python_op *op, struct hr_call *call)
@@ -251,6 +273,8 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
             run_function(op, call);
         else if (op->kind == HRPY_SOURCE)
             run_source(op, call, until_ns);
+        else if (op->kind == HRPY_FOLD)
+            run_fold(op, call);
         else
             run_generator(op, call, until_ns);
     } while (done < count && HR_SYS(now_ns)() < until_ns);
@@ -318,8 +342,15 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->iterator);
     if (op->callable)
         hrpy_decref(op->callable);
+    if (op->flush)
+        hrpy_decref(op->flush);
     hrpy_decref(op->type);
     hr__free(op);
+}
+
+void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)
+{
+    op->flush = Py_NewRef(flush);
 }
 
 void hrpy_python_op_repeat(struct hrpy_python_op *op)
@@ -336,6 +367,7 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
 {
     Py_VISIT(op->type);
     Py_VISIT(op->callable);
+    Py_VISIT(op->flush);
     Py_VISIT(op->iterator);
     return 0;
 }

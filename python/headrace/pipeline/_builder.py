@@ -6,12 +6,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
+from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._pipeline import Pipeline
 from headrace.pipeline._shapes import Shape, resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
     Disaggregate,
+    Fold,
     Pipe,
     Sink,
     Source,
@@ -140,22 +142,46 @@ class PipelineBuilder:
         return self._add(stage)
 
     def aggregate(
-        self, n: int, /, *, drop_last: bool = False, columns: bool = False
+        self,
+        input: int | Aggregator[Any, Any],
+        /,
+        *,
+        drop_last: bool = False,
+        columns: bool = False,
     ) -> PipelineBuilder:
-        """Add a stage that makes lists of n items.
+        """Add a stage that makes one item of several.
+
+        Batches do not go across the epochs of a continuous source.
 
         Args:
-            n: Items per list; the last list may be shorter.
-            drop_last: Drop a last list that is shorter.
-            columns: Items must be tuples or dicts of one shape; make one of lists, a
-                list per field, instead of a list of them.
+            input: A number n, for lists of n items, the last of which may be shorter;
+                or an `~headrace.pipeline.defs.Aggregator` with a rule of its own. Its
+                methods are called in the engine's threads, one at a time. Each `build`
+                takes a copy of it (`copy.deepcopy`), so that no pipeline finds in it
+                what another one has left. When it raises, the item (or the flush) has
+                failed, as in `pipe`.
+            drop_last: Drop a last list that is shorter, or what an aggregator gives at
+                the end.
+            columns: With a number: items must be tuples or dicts of one shape; make one
+                of lists, a list per field, instead of a list of them.
+
+        Raises:
+            TypeError: The input is neither; or columns with an aggregator.
+            ValueError: The number is less than 1.
 
         """
-        if hasattr(n, "accumulate"):
-            raise NotImplementedError("custom aggregators are not supported yet")
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise TypeError(f"aggregate() takes a number of items, got {n!r}")
-        return self._add(Aggregate(check_count("n", n), bool(drop_last), bool(columns)))
+        if type(input) is Collate:
+            input = input.n
+        if isinstance(input, Aggregator):
+            if columns:
+                raise TypeError("columns=True needs a number of items")
+            return self._add(Fold(input, bool(drop_last)))
+        if isinstance(input, bool) or not isinstance(input, int):
+            raise TypeError(
+                f"aggregate() takes a number of items or an Aggregator, got {input!r}"
+            )
+        n = check_count("n", input)
+        return self._add(Aggregate(n, bool(drop_last), bool(columns)))
 
     def disaggregate(self) -> PipelineBuilder:
         """Add a stage that makes an item of each element of the items.
@@ -229,6 +255,17 @@ def _add_to_plan(
 ) -> None:
     if isinstance(stage, Aggregate):
         plan.aggregate(stage.n, stage.drop_last, stage.columns)
+    elif isinstance(stage, Fold):
+        assert shape is not None
+        aggregator = stage.copy()
+        plan.fold(
+            aggregator.accumulate,
+            aggregator.flush,
+            str(stage),
+            stage.drop_last,
+            _limit(limit),
+            shape,
+        )
     elif isinstance(stage, Disaggregate):
         if shape is None:
             plan.disaggregate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
@@ -13,6 +14,8 @@ from headrace._ext import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from headrace.pipeline._aggregators import Aggregator
 
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
@@ -60,6 +63,28 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """A stage that makes items of others by an aggregator's own rule."""
+
+    aggregator: Aggregator[Any, Any]
+    drop_last: bool
+
+    def __str__(self) -> str:
+        return f"aggregate({type(self.aggregator).__name__})"
+
+    def copy(self) -> Aggregator[Any, Any]:
+        """Return an aggregator for one pipeline, which shares no state with others."""
+        try:
+            return copy.deepcopy(self.aggregator)
+        except Exception as exc:
+            exc.add_note(
+                f"headrace: each build() works on a copy of {self.aggregator!r}, "
+                "made by copy.deepcopy; define __deepcopy__ if it can't be copied so"
+            )
+            raise
+
+
+@dataclass(frozen=True, slots=True)
 class Disaggregate:
     """A stage that makes an item of each element."""
 
@@ -77,7 +102,7 @@ class Sink:
         return f"sink({self.buffer_size})"
 
 
-Stage: TypeAlias = Pipe | Aggregate | Disaggregate
+Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate
 
 
 # ---- arguments ----
