@@ -12,8 +12,8 @@ U = TypeVar("U")
 class Aggregator(ABC, Generic[T, U]):
     """A rule by which several items become one, with a state of its own.
 
-    Passed to `PipelineBuilder.aggregate`. Its methods are called by one thread at a time,
-    though not always by the same one. ``None`` means that there is no result (yet).
+    Passed to `PipelineBuilder.aggregate`. Its methods are called by one thread at a
+    time, though not always by the same one. ``None``: there is no result (yet).
     """
 
     @abstractmethod
@@ -24,14 +24,14 @@ class Aggregator(ABC, Generic[T, U]):
     def flush(self) -> U | None:
         """Return what is left, and begin anew.
 
-        Called at the end of each epoch and at the end of the source, also when nothing
-        was taken since, and when what it returns is going to be dropped
-        (``drop_last=True``): the state must not go into the next epoch.
+        Called at the end of each epoch and of the source, also when nothing was taken
+        since, and when what it returns is going to be dropped (``drop_last=True``): the
+        state must not go into the next epoch.
         """
 
 
 class Collate(Aggregator[T, "list[T]"]):
-    """Makes lists of n items. ``aggregate(Collate(n))`` is the same as ``aggregate(n)``.
+    """Makes lists of n items: ``aggregate(Collate(n))`` is ``aggregate(n)``.
 
     Args:
         n: Items per list.

@@ -143,7 +143,7 @@ class PipelineBuilder:
 
     def aggregate(
         self,
-        input: int | Aggregator[Any, Any],
+        rule: int | Aggregator[Any, Any],
         /,
         *,
         drop_last: bool = False,
@@ -154,7 +154,7 @@ class PipelineBuilder:
         Batches do not go across the epochs of a continuous source.
 
         Args:
-            input: A number n, for lists of n items, the last of which may be shorter;
+            rule: A number n, for lists of n items, the last of which may be shorter;
                 or an `~headrace.pipeline.defs.Aggregator` with a rule of its own. Its
                 methods are called in the engine's threads, one at a time. Each `build`
                 takes a copy of it (`copy.deepcopy`), so that no pipeline finds in it
@@ -166,21 +166,21 @@ class PipelineBuilder:
                 of lists, a list per field, instead of a list of them.
 
         Raises:
-            TypeError: The input is neither; or columns with an aggregator.
+            TypeError: The rule is neither; or columns with an aggregator.
             ValueError: The number is less than 1.
 
         """
-        if type(input) is Collate:
-            input = input.n
-        if isinstance(input, Aggregator):
+        if type(rule) is Collate:
+            rule = rule.n
+        if isinstance(rule, Aggregator):
             if columns:
                 raise TypeError("columns=True needs a number of items")
-            return self._add(Fold(input, bool(drop_last)))
-        if isinstance(input, bool) or not isinstance(input, int):
+            return self._add(Fold(rule, bool(drop_last)))
+        if isinstance(rule, bool) or not isinstance(rule, int):
             raise TypeError(
-                f"aggregate() takes a number of items or an Aggregator, got {input!r}"
+                f"aggregate() takes a number of items or an Aggregator, got {rule!r}"
             )
-        n = check_count("n", input)
+        n = check_count("n", rule)
         return self._add(Aggregate(n, bool(drop_last), bool(columns)))
 
     def disaggregate(self) -> PipelineBuilder:
