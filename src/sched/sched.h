@@ -69,6 +69,9 @@ struct hr_sched_stage {
     uint32_t
         fraction_num; /* with fraction_den > 0: tolerated failures / invocations, */
     uint32_t fraction_den; /* once HR_SCHED_PROBATION invocations were seen */
+    bool cuts; /* the first failure ends the stage, whatever else is tolerated, and
+                  nothing leaves it that comes after the failed task: in input order
+                  what was started later, else what is of later epochs */
 };
 
 struct hr_sched_edge {
@@ -153,6 +156,9 @@ uint32_t hr__sched_finish(struct hr_sched *sched, uint32_t task,
  * is the caller's to refuse (finish it as failed). */
 uint32_t hr__sched_finish_route(struct hr_sched *sched, uint32_t task, uint32_t path,
                                 hr_handle output, int64_t now_ns);
+
+/* Will the outputs of this task, which is in flight, be refused? */
+bool hr__sched_refused(const struct hr_sched *sched, uint32_t task);
 
 /* Let the source stage run, or hold it back (read-ahead over its bytes). Initially open. */
 void hr__sched_gate(struct hr_sched *sched, uint32_t stage, bool open, int64_t now_ns);

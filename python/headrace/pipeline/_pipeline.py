@@ -26,9 +26,9 @@ class Pipeline:
     """A pipeline that was built by `PipelineBuilder.build`.
 
     ``for item in pipeline`` starts it when needed and gives what is left of the run,
-    or, if the source is continuous, of the epoch. A `break` loses nothing: the next loop
-    goes on with the next item. A loop after the last item gives nothing. When the last
-    reference goes, the pipeline stops.
+    or, if the source is continuous, of the epoch. A `break` loses nothing: the next
+    loop goes on with the next item. A loop after the last item gives nothing. When the
+    last reference goes, the pipeline stops.
 
     All methods may be called from any thread; several threads that take items share
     them. A pipeline does not survive `os.fork`: the child's copy raises on use.
