@@ -112,6 +112,7 @@ class _StageStats(TypedDict):
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -170,6 +171,16 @@ class Plan:
         /,
     ) -> None: ...
     def disaggregate(self, /) -> None: ...
+    def on_error(self, raises: bool, /) -> None: ...
+    def retry(
+        self,
+        times: int,
+        backoff_ns: int,
+        backoff_max_ns: int,
+        statuses: int,
+        on: tuple[type[BaseException], ...] | None,
+        /,
+    ) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(
         self,

@@ -173,6 +173,8 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
     collect_released_locked(p, after); /* makes room for rests, and so may be the end */
     if (p->gate_shut)
         hr__source_set_gate_locked(p, now_ns);
+    if (p->retries.waiting || p->retries.due)
+        hr__retry_sweep_locked(p, now_ns, after);
     if (!p->ended && hr__sched_ended(p->sched))
         end_locked(p, now_ns);
     fill_sink_locked(p, now_ns);
@@ -281,7 +283,7 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
                                const struct hr_stage *stage)
 {
-    return stage->ema_ns > 0 &&
+    return stage->ema_ns > 0 && stage->retry.times == 0 &&
            (stage->is_batched ||
             atomic_load_explicit(&p->sink.waiting, memory_order_relaxed) == 0);
 }
@@ -298,6 +300,46 @@ void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t 
         each = 1;
     stage->ema_ns =
         stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
+}
+
+/* Does this failure come before the one that ends the run so far? Whatever leaves a stage
+ * that raises has come before the failure there, so one further down is earlier. */
+static bool is_earlier_locked(const struct hr_pipeline *p,
+                              uint32_t stage) HR_ENGINE_LOCKED
+{
+    return stage > p->ledger_stage ||
+           (stage == p->ledger_stage && p->stages[stage].ordered);
+}
+
+/* Takes *exception, but for that of a failure which it replaces. */
+static void raise_locked(struct hr_pipeline *p, uint32_t stage,
+                         const struct hr_item *item, const struct hr_error *err,
+                         struct hr_value *exception) HR_ENGINE_LOCKED
+{
+    const char *name = p->stages[stage].name;
+    if (!p->ledger.failed)
+        hr__ledger_end(&p->ledger, name, item, err, exception);
+    else if (is_earlier_locked(p, stage))
+        hr__ledger_replace(&p->ledger, name, item, err, exception);
+    else
+        return;
+    p->ledger_stage = stage;
+}
+
+void hr__engine_fail_task_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception, struct hr_after *after)
+{
+    bool raises = p->stages[claim->stage].raises && !p->cancelled &&
+                  !hr__sched_refused(p->sched, claim->task);
+    struct hr_item *carrier = raises ? hr__items_get(&p->items) : NULL;
+    if (raises && carrier) { /* without memory the first failure stands */
+        if (exception->cls)
+            carrier->value = exception->cls->share(exception);
+        raise_locked(p, claim->stage, item, err, &carrier->value);
+        hr__engine_let_go(after, carrier); /* what it has now is released unlocked */
+    }
+    hr__engine_fail_item_locked(p, claim->stage, item, err, exception);
 }
 
 void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,

@@ -138,6 +138,16 @@ void hr__ledger_end(struct hr_ledger *ledger, const char *stage_name,
     *exception = HR_VALUE_EMPTY;
 }
 
+void hr__ledger_replace(struct hr_ledger *ledger, const char *stage_name,
+                        const struct hr_item *item, const struct hr_error *err,
+                        struct hr_value *exception)
+{
+    struct hr_value old = ledger->final.exception;
+    fill_failure(&ledger->final.failure, stage_name, item, err);
+    ledger->final.exception = *exception;
+    *exception = old;
+}
+
 void hr__ledger_fini(struct hr_ledger *ledger)
 {
     for (size_t i = 0; i < ledger->count; i++) {

@@ -75,6 +75,14 @@ static bool has_foreign_stage(const struct hr_plan *plan)
     return false;
 }
 
+static bool has_retries(const struct hr_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->count; i++)
+        if (plan->stages[i].retry.times > 0)
+            return true;
+    return false;
+}
+
 static void init_worker(struct hr_pipeline *p, uint32_t i)
 {
     struct hr_worker *w = &p->workers[i];
@@ -105,7 +113,7 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
         init_worker(p, i);
-    return HR_OK;
+    return has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
 }
 
 static void free_all(struct hr_pipeline *p)
@@ -124,6 +132,7 @@ static void free_all(struct hr_pipeline *p)
     hr__items_fini(&p->items);
     hr__free(p->workers);
     hr__free(p->tasks);
+    hr__retries_fini(p);
     hr__sched_free(&p->sched);
     hr__loop_fini(&p->loop);
     hr__mutex_fini(&p->lock);

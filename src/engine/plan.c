@@ -230,6 +230,47 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
                "disaggregate", err);
 }
 
+static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
+{
+    if (plan->count < 2 || plan->complete)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan's last stage is its %s, not one that has tasks",
+                            plan->complete ? "sink" : "source");
+    return HR_OK;
+}
+
+enum hr_status hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error,
+                                struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    struct hr_sched_stage *sched = &plan->sched_stages[plan->count - 1];
+    sched->cuts = last(plan)->raises = on_error == HR_ON_ERROR_RAISE;
+    last(plan)->ordered = sched->order == HR_ORDER_INPUT;
+    return HR_OK;
+}
+
+enum hr_status hr_plan_retry(struct hr_plan *plan, const struct hr_retry_policy *policy,
+                             struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    if (plan->sched_stages[plan->count - 1].kind != HR_STAGE_MAP)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "retry: stage '%s' does not make one item of one",
+                            last(plan)->name);
+    if (policy->backoff_ns < 0 || policy->backoff_max_ns < 0)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "retry: backoff_ns %lld and backoff_max_ns %lld must be 0 "
+                            "or more",
+                            (long long)policy->backoff_ns,
+                            (long long)policy->backoff_max_ns);
+    last(plan)->retry = *policy;
+    return HR_OK;
+}
+
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
                             struct hr_error *err)
 {

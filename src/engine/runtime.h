@@ -26,6 +26,7 @@ struct hr_call {
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+    bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
 };
 
 struct hr_foreign_class {

@@ -50,7 +50,9 @@ bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns)
         return false;
     if (p->foreign_active == 0 || p->runtime->parallel)
         return true;
-    int stage = hr__sched_peek(p->sched, HR_LANES_FOREIGN);
+    int stage = hr__retry_peek_locked(p, HR_LANES_FOREIGN);
+    if (stage < 0)
+        stage = hr__sched_peek(p->sched, HR_LANES_FOREIGN);
     return stage >= 0 && (p->stages[stage].ema_ns > LONG_TASK_NS ||
                           now_ns - p->foreign_progress_ns > NO_PROGRESS_NS);
 }
@@ -80,6 +82,7 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->error.status = HR_OK;
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
+    call->again = false;
 }
 
 /* No lock: make the call of a claimed task ready. When its key does not fit the call has
@@ -126,6 +129,14 @@ static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *clai
             .item = claim->input_count > 0 ? hr__item_of(claim->inputs[0]) : NULL};
 }
 
+/* What is due for another attempt goes first. */
+static bool next_claim_locked(struct hr_pipeline *p, uint32_t lanes, int64_t now_ns,
+                              struct hr_claim *out) HR_ENGINE_LOCKED
+{
+    return hr__retry_take_locked(p, lanes, out) ||
+           hr__sched_claim(p->sched, lanes, now_ns, out);
+}
+
 /* Claim tasks of the stage nearest the sink into w->claims. */
 static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
@@ -133,7 +144,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
     uint32_t lanes = hr__session_lanes_locked(p);
     uint32_t n = 0, most = 1;
     while (n < most) {
-        bool more = n == 0 ? hr__sched_claim(p->sched, lanes, now_ns, &w->claims[0])
+        bool more = n == 0 ? next_claim_locked(p, lanes, now_ns, &w->claims[0])
                            : hr__sched_ride(p->sched, w->claims[n - 1].task, now_ns,
                                             &w->claims[n]);
         if (!more)
@@ -248,6 +259,9 @@ static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *clai
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
+    bool again = call->outcome == HR_TASK_FAILED && call->again && !call->fatal;
+    if (hr__retry_later_locked(p, claim, again, now_ns, after))
+        return;
     state->item = NULL;
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
@@ -267,8 +281,8 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
-        hr__engine_fail_item_locked(p, claim->stage, item, &call->error,
-                                    &call->exception);
+        hr__engine_fail_task_locked(p, claim, item, &call->error, &call->exception,
+                                    after);
     if (call->outcome != HR_TASK_MORE) {
         state->item = NULL;
         hr__engine_let_go(after, item);
@@ -297,8 +311,8 @@ static void finish_fold_locked(struct hr_pipeline *p, const struct hr_claim *cla
     if (call->fatal)
         fatal_locked(p, stage, item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
-        hr__engine_fail_item_locked(p, claim->stage, item ? item : &none, &call->error,
-                                    &call->exception);
+        hr__engine_fail_task_locked(p, claim, item ? item : &none, &call->error,
+                                    &call->exception, after);
     if (item)
         hr__engine_let_go(after, item);
     hr__engine_finish_locked(p, claim->task, call->outcome, &handle, n, now_ns, after);

@@ -134,6 +134,9 @@ static void source_free(void *state)
 
 static enum hr_status op_judge(struct kit_op *op, long n, struct hr_error *err)
 {
+    if (op->flaky_every && n % op->flaky_every == 0 &&
+        atomic_fetch_add(&op->tries[n % 512], 1) < op->flaky_times)
+        return hr_error_set(err, HR_ERR_IO, "kit", 11, "%ld is not ready", n);
     if (op->fail_every && n % op->fail_every == 0)
         return hr_error_set(err, HR_ERR_FORMAT, "kit", 7, "%ld is no good", n);
     return op->skip_every && n % op->skip_every == 0 ? HR_SKIP : HR_OK;
@@ -184,6 +187,7 @@ static void begin_call(struct hr_call *call)
     call->out_count = 0;
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
+    call->again = false;
 }
 
 static size_t source_run(void *state, struct hr_call *calls, size_t count,
@@ -236,6 +240,7 @@ static void map_call(struct kit_op *op, struct hr_call *call)
     call->outcome = status == HR_SKIP ? HR_TASK_FILTERED : HR_TASK_DONE;
     if (status != HR_OK && status != HR_SKIP) {
         call_fail(call, &err, fatal);
+        call->again = status == HR_ERR_IO;
     } else if (status == HR_OK) {
         call->out[0] = fake_object_new(n + op->add, 0);
         call->out_count = 1;
@@ -396,8 +401,13 @@ enum hr_status kit_build(const struct kit_plan *plan, struct hr_pipeline **out,
         hr__plan_runtime(built, plan->runtime);
     if (status == HR_OK)
         status = add_source(plan, built, err);
-    for (int i = 0; status == HR_OK && i < plan->count; i++)
+    for (int i = 0; status == HR_OK && i < plan->count; i++) {
         status = add_stage(&plan->stages[i], built, err);
+        if (status == HR_OK && plan->stages[i].on_error)
+            status = hr_plan_on_error(built, plan->stages[i].on_error, err);
+        if (status == HR_OK && plan->stages[i].retry.times)
+            status = hr_plan_retry(built, &plan->stages[i].retry, err);
+    }
     if (status == HR_OK)
         status = hr_plan_sink(built, plan->sink ? plan->sink : 3, err);
     if (status == HR_OK)

@@ -45,6 +45,9 @@ struct kit_op {
     bool let_go; /* foreign: sleeps without the big lock */
     void (*hook)(void *cookie, struct hr_ctx *ctx, long number);
     void *cookie;
+    long flaky_every; /* such items fail at first, the `flaky_times` first times */
+    int flaky_times;
+    atomic_int tries[512]; /* of an item below 512 */
     /* fold: by the op */
     uint32_t folded;
     long sum;
@@ -68,6 +71,8 @@ struct kit_stage {
     uint32_t n; /* of a batch */
     bool drop_last;
     struct hr_stage_options options;
+    enum hr_on_error on_error;
+    struct hr_retry_policy retry;
 };
 
 struct kit_plan {

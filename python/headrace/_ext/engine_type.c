@@ -53,8 +53,8 @@ static void raise_object(PyObject *exc)
         return;
     }
     PyObject *wrapped = PyObject_CallFunction(PyExc_RuntimeError, "s",
-                                              "the source raised StopIteration or "
-                                              "GeneratorExit outside of its iterator");
+                                              "the source or an operation raised "
+                                              "StopIteration or GeneratorExit");
     if (!wrapped)
         return;
     PyException_SetCause(wrapped, Py_NewRef(exc));

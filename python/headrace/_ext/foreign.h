@@ -92,6 +92,8 @@ struct hrpy_python_op;
  * spec: see hrpy_shape_init. NULL with an exception set. */
 struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
                                           PyObject *callable, PyObject *spec);
+/* Before it is used: these exceptions (a tuple of classes) are worth another attempt. */
+void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on);
 /* Before it is used: what a fold calls without an item. */
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
 /* Before it is used: the source is iterated for ever, with a mark after each pass. */

@@ -284,6 +284,41 @@ static PyObject *plan_fold(PyObject *obj, PyObject *args)
     return drop_refused(obj, status, &foreign, &err);
 }
 
+static PyObject *plan_on_error(PyObject *obj, PyObject *raises)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    int truth = PyObject_IsTrue(raises);
+
+    if (truth < 0 || check_open(self))
+        return NULL;
+    enum hr_on_error on_error = truth ? HR_ON_ERROR_RAISE : HR_ON_ERROR_SKIP;
+    return done(obj, hr_plan_on_error(self->plan, on_error, &err), &err);
+}
+
+/* on: exceptions, of a stage in Python; None: the stage is native. */
+static PyObject *plan_retry(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_retry_policy policy = {0};
+    struct hr_error err = {0};
+    unsigned long long statuses;
+    long long backoff_ns, backoff_max_ns;
+    PyObject *on;
+
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "ILLKO:retry", &policy.times, &backoff_ns,
+                          &backoff_max_ns, &statuses, &on))
+        return NULL;
+    policy.backoff_ns = backoff_ns;
+    policy.backoff_max_ns = backoff_max_ns;
+    policy.statuses = statuses;
+    enum hr_status status = hr_plan_retry(self->plan, &policy, &err);
+    if (status == HR_OK && on != Py_None)
+        hrpy_python_op_retry(self->ops[self->op_count - 1], on);
+    return done(obj, status, &err);
+}
+
 static PyObject *plan_disaggregate(PyObject *obj, PyObject *unused)
 {
     struct plan *self = (struct plan *)obj;
@@ -397,6 +432,12 @@ static PyMethodDef plan_methods[] = {
     {"fold", plan_fold, METH_VARARGS,
      "fold($self, accumulate, flush, name, drop_last, max_failures, want, /)\n--\n\n"
      "Add a stage that calls accumulate(item), and flush() at each end."},
+    {"on_error", plan_on_error, METH_O,
+     "on_error($self, raises, /)\n--\n\n"
+     "The first failure of the stage that was added last ends the run, or not."},
+    {"retry", plan_retry, METH_VARARGS,
+     "retry($self, times, backoff_ns, backoff_max_ns, statuses, on, /)\n--\n\n"
+     "Try failed items of the stage that was added last again."},
     {"disaggregate", plan_disaggregate, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
     {"sink", plan_sink, METH_VARARGS,

@@ -33,6 +33,7 @@ struct hrpy_python_op {
 
     bool continuous;    /* source: iterated again and again */
     PyObject *flush;    /* fold */
+    PyObject *retry_on; /* function: exceptions to try again after, or NULL */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
     /* source: owned by the thread that set `pulling` */
     PyObject *iterator; /* of this pass; between two, of the last one */
@@ -75,6 +76,7 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
     if (interrupt_slot && !*interrupt_slot &&
         PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt))
         *interrupt_slot = Py_NewRef(exc);
+    call->again = op->retry_on && PyErr_GivenExceptionMatches(exc, op->retry_on);
     call->exception = hrpy_raised_box(exc);
 }
 
@@ -97,13 +99,17 @@ static void run_function(struct hrpy_python_op *op, struct hr_call *call)
     PyObject *arg = hrpy_export(op->state, call->in);
     PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
 
-    Py_XDECREF(arg);
     if (result == Py_None) {
         Py_DECREF(result);
         call->outcome = HR_TASK_FILTERED;
     } else if (!result || !give(op, call, result)) {
         fail(op, call);
     }
+    if (call->again && arg)
+        *call->in = hrpy_value_of_object(arg);
+    else
+        call->again = false;
+    Py_XDECREF(arg);
 }
 
 static PyObject *call_fold(struct hrpy_python_op *op, struct hr_call *call)
@@ -269,6 +275,7 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
         call->out_count = 0;
         call->exception = HR_VALUE_EMPTY;
         call->fatal = false;
+        call->again = false;
         if (op->kind == HRPY_FUNCTION)
             run_function(op, call);
         else if (op->kind == HRPY_SOURCE)
@@ -344,6 +351,8 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->callable);
     if (op->flush)
         hrpy_decref(op->flush);
+    if (op->retry_on)
+        hrpy_decref(op->retry_on);
     hrpy_decref(op->type);
     hr__free(op);
 }
@@ -351,6 +360,11 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)
 {
     op->flush = Py_NewRef(flush);
+}
+
+void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on)
+{
+    Py_XSETREF(op->retry_on, Py_NewRef(on));
 }
 
 void hrpy_python_op_repeat(struct hrpy_python_op *op)
@@ -368,6 +382,7 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
     Py_VISIT(op->type);
     Py_VISIT(op->callable);
     Py_VISIT(op->flush);
+    Py_VISIT(op->retry_on);
     Py_VISIT(op->iterator);
     return 0;
 }

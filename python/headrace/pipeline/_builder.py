@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +10,7 @@ from headrace import _ext
 from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._policy import check_on_error, check_retry
 from headrace.pipeline._shapes import Shape, resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
@@ -27,6 +29,7 @@ from headrace.pipeline._stages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from headrace.pipeline._policy import OnError, Retry
     from headrace.pipeline._stages import Key, MaxFailures, Stage
 
     OutputOrder = Literal["completion", "input"]
@@ -91,6 +94,8 @@ class PipelineBuilder:
         name: str | None = None,
         output_order: OutputOrder = "completion",
         max_failures: MaxFailures | None = None,
+        on_error: OnError | None = None,
+        retry: Retry | int | None = None,
     ) -> PipelineBuilder:
         """Add a stage that applies an operation to each item.
 
@@ -115,9 +120,16 @@ class PipelineBuilder:
                 ``"input"``: in the order of their items.
             max_failures: Failures that are tolerated: a number, or a `Fraction` of the
                 calls (from the 100th on); negative: any number. None: as `build` says.
+            on_error: ``"skip"``: an item that fails is left out and listed;
+                ``"raise"``: the first one ends the run, and its exception is raised to
+                the consumer after what came before it. In input order nothing that
+                comes after it is delivered, as if a loop had called the operation.
+                None: as `build` says.
+            retry: A `Retry`, or a number of retries after an `OSError`: try an item
+                again before it counts as failed. Not for generator functions.
 
         Raises:
-            ValueError: An argument is out of range.
+            ValueError: An argument is out of range, or two contradict each other.
             TypeError: The operation can't be called, or its arguments don't fit.
 
         """
@@ -127,6 +139,8 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
+        if on_error == "raise" and max_failures is not None:
+            raise ValueError("with on_error='raise' there is no max_failures")
         call, kind = resolve_op(op)
         stage = Pipe(
             op=call,
@@ -138,6 +152,8 @@ class PipelineBuilder:
             max_failures=None
             if max_failures is None
             else check_max_failures(max_failures),
+            raises=None if on_error is None else check_on_error(on_error),
+            retry=check_retry(retry, kind),
         )
         return self._add(stage)
 
@@ -207,7 +223,11 @@ class PipelineBuilder:
         return self
 
     def build(
-        self, *, num_threads: int | None = None, max_failures: MaxFailures = -1
+        self,
+        *,
+        num_threads: int | None = None,
+        max_failures: MaxFailures = -1,
+        on_error: OnError = "skip",
     ) -> Pipeline:
         """Build a pipeline. It starts when it is iterated, or by `Pipeline.start`.
 
@@ -216,6 +236,7 @@ class PipelineBuilder:
                 processors (by affinity and cgroup).
             max_failures: For each stage that has none of its own: failures that are
                 tolerated, see `pipe`.
+            on_error: For each stage that has none of its own, see `pipe`.
 
         Raises:
             RuntimeError: There is no source or no sink.
@@ -227,7 +248,7 @@ class PipelineBuilder:
         if self._sink is None:
             raise RuntimeError("the builder has no sink; call add_sink()")
         threads = 0 if num_threads is None else check_count("num_threads", num_threads)
-        limit = check_max_failures(max_failures)
+        policy = _Policy(check_max_failures(max_failures), check_on_error(on_error))
         source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
         plan.source(
@@ -237,54 +258,83 @@ class PipelineBuilder:
             self._source.continuous,
         )
         for stage, shape in zip(self._stages, shapes, strict=True):
-            _add_to_plan(plan, stage, shape, limit)
+            _add_to_plan(plan, stage, shape, policy)
         plan.sink(self._sink.buffer_size)
         engine = plan.build(threads, note_stage, too_many_failures)
         return Pipeline(engine, self._describe())
 
 
-def _limit(value: MaxFailures) -> int | tuple[int, int] | None:
-    """Return a limit of failures as the engine takes it."""
-    if isinstance(value, Fraction):
-        return value.numerator, value.denominator
-    return None if value < 0 else value
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """What stages do about failures that say nothing about them."""
+
+    max_failures: MaxFailures
+    raises: bool
+
+    def limit(self, own: MaxFailures | None) -> int | tuple[int, int] | None:
+        """Return a limit of failures as the engine takes it."""
+        value = self.max_failures if own is None else own
+        if isinstance(value, Fraction):
+            return value.numerator, value.denominator
+        return None if value < 0 else value
 
 
 def _add_to_plan(
-    plan: _ext.Plan, stage: Stage, shape: Shape | None, limit: MaxFailures
+    plan: _ext.Plan, stage: Stage, shape: Shape | None, policy: _Policy
 ) -> None:
+    raises = policy.raises
     if isinstance(stage, Aggregate):
         plan.aggregate(stage.n, stage.drop_last, stage.columns)
     elif isinstance(stage, Fold):
-        assert shape is not None
-        aggregator = stage.copy()
-        plan.fold(
-            aggregator.accumulate,
-            aggregator.flush,
-            str(stage),
-            stage.drop_last,
-            _limit(limit),
-            shape,
-        )
+        _add_fold(plan, stage, shape, policy)
     elif isinstance(stage, Disaggregate):
-        if shape is None:
-            plan.disaggregate()
-        else:
-            plan.pipe_python(
-                None, "iterate", str(stage), 1, True, None, _limit(limit), shape
-            )
+        _add_disaggregate(plan, stage, shape, policy)
     else:
-        _add_pipe(plan, stage, shape, limit)
+        _add_pipe(plan, stage, shape, policy)
+        raises = policy.raises if stage.raises is None else stage.raises
+        # A limit of its own says that failures are tolerated.
+        raises = raises and stage.max_failures is None
+    if raises:
+        plan.on_error(True)
+
+
+def _add_fold(
+    plan: _ext.Plan, stage: Fold, shape: Shape | None, policy: _Policy
+) -> None:
+    assert shape is not None
+    rule = stage.copy()
+    limit = policy.limit(None)
+    plan.fold(rule.accumulate, rule.flush, str(stage), stage.drop_last, limit, shape)
+
+
+def _add_disaggregate(
+    plan: _ext.Plan, stage: Disaggregate, shape: Shape | None, policy: _Policy
+) -> None:
+    if shape is None:
+        plan.disaggregate()
+        return
+    limit = policy.limit(None)
+    plan.pipe_python(None, "iterate", str(stage), 1, True, None, limit, shape)
 
 
 def _add_pipe(
-    plan: _ext.Plan, stage: Pipe, shape: Shape | None, limit: MaxFailures
+    plan: _ext.Plan, stage: Pipe, shape: Shape | None, policy: _Policy
 ) -> None:
-    allowed = _limit(limit if stage.max_failures is None else stage.max_failures)
-    options = (stage.name, stage.concurrency, stage.input_order, stage.key, allowed)
+    limit = policy.limit(stage.max_failures)
+    options = (stage.name, stage.concurrency, stage.input_order, stage.key, limit)
+    retry = stage.retry
     if isinstance(stage.op, _ext.Op):
         plan.pipe_native(stage.op, *options)
     else:
         assert shape is not None
         assert stage.kind != "native"
         plan.pipe_python(stage.op, stage.kind, *options, shape)
+    if retry is not None:
+        native = stage.kind == "native"
+        plan.retry(
+            retry.times,
+            int(retry.backoff * 1e9),
+            int(retry.backoff_max * 1e9),
+            retry.statuses() if native else 0,
+            None if native else retry.on,
+        )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from headrace.pipeline._aggregators import Aggregator
+    from headrace.pipeline._policy import Retry
 
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
@@ -44,6 +45,8 @@ class Pipe:
     concurrency: int
     input_order: bool
     max_failures: MaxFailures | None
+    raises: bool | None
+    retry: Retry | None
 
     def __str__(self) -> str:
         times = f"[{self.concurrency}]" if self.concurrency > 1 else ""
