@@ -53,15 +53,14 @@ HR_API int hr_buffer_is_readonly(const struct hr_buffer *buffer);
 
 /* What the pool holds, for tests and reports. */
 struct hr_pool_stats {
-    uint64_t
-        live_bytes; /* blocks that somebody references, whole; not wrapped memory */
+    uint64_t live_bytes;   /* blocks that somebody references; not wrapped memory */
     uint64_t cached_bytes; /* kept for reuse: at most 1 GiB */
     uint64_t live_count;   /* buffers referenced, wrapped ones included */
     uint64_t mapped_total; /* blocks ever obtained from the system */
 };
 
-/* Exact while no other thread makes or drops buffers, else a moment's sum. Threads:
- * any. */
+/* Exact while no other thread makes or drops buffers, else a moment's sum.
+ * Threads: any. */
 HR_API void hr_pool_stats(struct hr_pool_stats *out);
 
 /* Give every cached block back to the system. Threads: any. */

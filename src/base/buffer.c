@@ -224,8 +224,8 @@ static void pool_init(void)
     (void)pthread_atfork(fork_prepare, fork_done, fork_done);
 }
 
-/* Take a cached block out; NULL if there is none. live: it will be used, not unmapped.
- */
+/* Take a cached block out; NULL if there is none. live: it will be used, not
+ * unmapped. */
 static struct hr_buffer *pool_pop(uint32_t id, bool live)
 {
     struct size_class *cls = class_at(id);

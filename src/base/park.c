@@ -33,8 +33,7 @@ int hr__park(struct hr_parker *parker, int64_t deadline_ns)
 {
     for (;;) {
         uint32_t idle = IDLE;
-        /* relaxed: announces the sleep, publishes nothing; take_wake does the acquire.
-         */
+        /* relaxed: announces the sleep, publishes nothing; take_wake acquires. */
         if (!atomic_compare_exchange_strong_explicit(&parker->word, &idle, SLEEPING,
                                                      memory_order_relaxed,
                                                      memory_order_relaxed)) {

@@ -142,10 +142,8 @@ struct hr_worker {
     bool parked;
     struct hr_worker *parked_next;
     /* breadcrumb: what it is doing; written under lock */
-    int32_t stage; /* -1: nothing */
-    _Atomic int64_t
-        item; /* relaxed; also written by the thread itself, from one task of
-                             several to the next */
+    int32_t stage;        /* -1: nothing */
+    _Atomic int64_t item; /* relaxed; the thread also writes it, between its tasks */
     int64_t since_ns;
     bool reported;
 };

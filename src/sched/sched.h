@@ -47,8 +47,8 @@ enum hr_stage_kind {
     HR_STAGE_FILTER,    /* 1 → 0 or 1, the same handle */
     HR_STAGE_EXPAND,    /* 1 → n, in steps */
     HR_STAGE_AGGREGATE, /* up to `arity` → 1; the last of an epoch may be short */
-    HR_STAGE_FOLD, /* 1 → 0 or 1, serial, plus one flush task (no input) per epoch
-                             and at the end: custom aggregators */
+    HR_STAGE_FOLD, /* 1 → 0 or 1, serial, plus one flush task (no input) per epoch and
+                         * at the end: custom aggregators */
     HR_STAGE_DISAGGREGATE, /* 1 → n, as expand */
     HR_STAGE_MERGE,        /* many edges → one, no task; marks are joined (barrier) */
     HR_STAGE_ROUTE,        /* one → the edge its task names; marks go to all paths */
@@ -66,12 +66,13 @@ struct hr_sched_stage {
     uint32_t arity;       /* aggregate: items per batch; else 1 */
     bool drop_last; /* aggregate: a short rest is dropped; fold: no flush result */
     int64_t failures_max; /* tolerated failures; -1: any number */
-    uint32_t
-        fraction_num; /* with fraction_den > 0: tolerated failures / invocations, */
-    uint32_t fraction_den; /* once HR_SCHED_PROBATION invocations were seen */
-    bool cuts; /* the first failure ends the stage, whatever else is tolerated, and
-                  nothing leaves it that comes after the failed task: in input order
-                  what was started later, else what is of later epochs */
+    /* with fraction_den > 0: tolerated failures / invocations, once HR_SCHED_PROBATION
+     * invocations were seen */
+    uint32_t fraction_num, fraction_den;
+    /* The first failure ends the stage, whatever else is tolerated, and nothing leaves it
+     * that comes after the failed task: in input order what was started later, else what
+     * is of later epochs. */
+    bool cuts;
 };
 
 struct hr_sched_edge {
@@ -204,13 +205,14 @@ int hr__sched_failed_stage(const struct hr_sched *sched);
 
 /* ---- what can be seen ---- */
 
-enum hr_stage_state {                /* why not one more task of the stage is running */
-                      HR_STATE_FULL, /* as many as its concurrency are */
-                      HR_STATE_READY, /* it could: input and room are there, no thread came yet */
-                      HR_STATE_STARVED, /* no input */
-                      HR_STATE_BLOCKED, /* no room in an output */
-                      HR_STATE_ENDED,
-                      HR_STATE_COUNT
+/* Why not one more task of the stage is running. */
+enum hr_stage_state {
+    HR_STATE_FULL,    /* as many as its concurrency are */
+    HR_STATE_READY,   /* it could: there is input and room, no thread has come yet */
+    HR_STATE_STARVED, /* no input */
+    HR_STATE_BLOCKED, /* no room in an output */
+    HR_STATE_ENDED,
+    HR_STATE_COUNT
 };
 
 struct hr_sched_counts {

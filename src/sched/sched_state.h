@@ -71,8 +71,7 @@ struct stage {
     uint32_t index;
     bool streams; /* source, expand, disaggregate: any number of outputs, in steps */
     bool serves;  /* has tasks: neither merge nor sink */
-    bool simple; /* one in, one out, one place per task: its readiness is three compares
-                  */
+    bool simple;  /* one in, one out, one place per task: readiness is three compares */
     uint32_t in_count, out_count;
     struct edge **ins, **outs;
     struct edge *in, *out; /* the first of them, or NULL */

@@ -22,8 +22,8 @@
 /* ---- room and input ---- */
 
 /* A stream's task that paused needs new places to go on, and as many as bring the next
- * stage to work: one, or a whole batch. Tasks and marks behind it may take the others.
- */
+ * stage to work: one, or a whole batch. Tasks and marks behind it may take the
+ * others. */
 static bool behind_has_room(const struct stage *stage)
 {
     return stage->out->room > 0 && stage->behind < stage->behind_max;
@@ -411,8 +411,7 @@ static inline void update(struct hr_sched *sched, struct stage *stage)
     }
     state = plain_state(stage);
     if (state == stage->state)
-        return; /* it may watch on, for marks that have gone: that costs, but is right
-                 */
+        return; /* it may watch on, for marks that have gone: right, if not free */
     set_state(sched, stage, state);
     stage->watch = state >= HR_STATE_STARVED;
 }

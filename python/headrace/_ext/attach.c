@@ -56,8 +56,7 @@ static struct {
     _Atomic size_t waiting;
 } queue = {.mutex = HR_MUTEX_INIT(HR_RANK_FOREIGN)};
 
-/* Does this thread hold a current thread state? */
-static bool is_attached(void)
+bool hrpy_is_attached(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
     return PyThreadState_GetUnchecked() != NULL;
@@ -115,7 +114,7 @@ static size_t take(struct pending *batch)
 
 void hrpy_defer(void (*drop)(void *ptr), void *ptr)
 {
-    if (is_attached())
+    if (hrpy_is_attached())
         drop(ptr);
     else if (!push((struct pending){drop, ptr}))
         hr__log(HR_LOG_WARNING, "no memory to queue a release; a reference is leaked");
@@ -173,11 +172,6 @@ void hrpy_attach_end(void)
 bool hrpy_is_core_thread(void)
 {
     return core_thread;
-}
-
-bool hrpy_is_attached(void)
-{
-    return is_attached();
 }
 
 static void *thread_new(void)

@@ -14,8 +14,8 @@
 
 struct hrpy_buffer {
     PyObject_HEAD
-        /* const after creation */
-        struct hr_array *array;
+    /* const after creation */
+    struct hr_array *array;
     PyObject *failures; /* a tuple, or NULL: none */
     Py_ssize_t shape[HR_NDIM_MAX];
     Py_ssize_t strides[HR_NDIM_MAX]; /* in bytes */
@@ -139,8 +139,7 @@ static int buffer_getbuffer(PyObject *self, Py_buffer *view, int flags)
     view->format = NULL;
     if (flags & PyBUF_FORMAT)
         view->format = (char *)(uintptr_t)dtype_of(self)->format;
-    /* Who does not ask for a shape sees plain bytes: one dimension, as in memoryview.
-     */
+    /* Who does not ask for a shape sees plain bytes: one dimension, as memoryview. */
     view->ndim = (flags & PyBUF_ND) ? hr_array_ndim(buffer->array) : 1;
     view->shape = (flags & PyBUF_ND) ? buffer->shape : NULL;
     view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? buffer->strides : NULL;

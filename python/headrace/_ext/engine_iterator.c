@@ -8,8 +8,8 @@
 
 struct iterator {
     PyObject_HEAD
-        /* guarded by the GIL or the object's critical section */
-        PyObject *engine; /* NULL: at its end, for good */
+    /* guarded by the GIL or the object's critical section */
+    PyObject *engine; /* NULL: at its end, for good */
     /* const after creation */
     int64_t timeout_ns; /* per item; HR_NO_DEADLINE: none */
     uint64_t epoch;

@@ -6,8 +6,8 @@
 
 struct engine {
     PyObject_HEAD
-        /* const after creation, until the finalizer empties it */
-        struct hrpy_state *state;
+    /* const after creation, until the finalizer empties it */
+    struct hrpy_state *state;
     struct hr_pipeline *pipeline; /* NULL: finalized */
     struct hrpy_python_op **ops;
     size_t op_count;

@@ -1,5 +1,4 @@
-/* ext.h - what the files of the extension share. Python.h is seen only in this folder.
- */
+/* ext.h - what the files of the extension share. Python.h is seen in this folder only. */
 #ifndef HRPY_EXT_H
 #define HRPY_EXT_H
 
@@ -28,6 +27,9 @@ struct hrpy_state {
 
 struct hrpy_state *hrpy_state_of_module(PyObject *module);
 struct hrpy_state *hrpy_state_of_type(PyTypeObject *type);
+/* Make a type of the module; the state's *slot holds the reference. Returns 0, or -1
+ * with an exception set. */
+int hrpy_type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
 
 /* ---- args.c: arguments of METH_FASTCALL | METH_KEYWORDS functions ---- */
 
@@ -120,7 +122,7 @@ struct hr_array *hrpy_buffer_peek(PyObject *buffer);
 
 /* ---- dlpack.c ---- */
 
-/* The body of CPUBuffer.__dlpack__, and the type of that method. */
+/* The method CPUBuffer.__dlpack__. */
 PyObject *hrpy_dlpack_export(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                              PyObject *kwnames);
 

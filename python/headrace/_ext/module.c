@@ -16,13 +16,10 @@ struct hrpy_state *hrpy_state_of_type(PyTypeObject *type)
     return PyType_GetModuleState(type);
 }
 
-static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+int hrpy_type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **slot)
 {
-    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
-
-    if (type && PyModule_AddType(module, (PyTypeObject *)type))
-        Py_CLEAR(type);
-    return (PyTypeObject *)type;
+    *slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *slot ? PyModule_AddType(module, *slot) : -1;
 }
 
 static int refuse_subinterpreter(void)
@@ -45,13 +42,9 @@ static int module_exec(PyObject *module)
         PyErr_NoMemory();
         return -1;
     }
-    state->buffer_type = add_type(module, &hrpy_buffer_spec);
-    if (!state->buffer_type)
-        return -1;
-    state->op_type = add_type(module, &hrpy_op_spec);
-    if (!state->op_type)
-        return -1;
-    if (PyModule_AddFunctions(module, hrpy_io_methods))
+    if (hrpy_type_add(module, &hrpy_buffer_spec, &state->buffer_type) ||
+        hrpy_type_add(module, &hrpy_op_spec, &state->op_type) ||
+        PyModule_AddFunctions(module, hrpy_io_methods))
         return -1;
     return hrpy_pipeline_exec(module, state);
 }

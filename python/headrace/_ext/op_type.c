@@ -7,8 +7,8 @@
 
 struct hrpy_op {
     PyObject_HEAD
-        /* const after creation */
-        struct hr_op op;
+    /* const after creation */
+    struct hr_op op;
     enum hrpy_want want;
 };
 
@@ -95,6 +95,7 @@ static PyObject *op_run(struct hrpy_state *state, struct hrpy_op *self, PyObject
     hr_value_release(&in);
     if (status == HR_OK || status == HR_SKIP)
         return hrpy_export(state, &out);
+    err.status = status; /* one that is no failure comes without a text */
     return hrpy_raise(state, &err);
 }
 

@@ -41,13 +41,6 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Each type is created once per module; the state holds the reference. */
-static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
-{
-    *out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
-    return *out ? PyModule_AddType(module, *out) : -1;
-}
-
 static PyObject *get_logger(void)
 {
     PyObject *logging = PyImport_ImportModule("logging");
@@ -64,9 +57,9 @@ int hrpy_pipeline_exec(PyObject *module, struct hrpy_state *state)
     if (hrpy_attach_init())
         return -1;
     state->logger = get_logger();
-    if (!state->logger || add_type(module, &hrpy_plan_spec, &state->plan_type) ||
-        add_type(module, &hrpy_engine_spec, &state->pipeline_type) ||
-        add_type(module, &hrpy_engine_iterator_spec, &state->iterator_type))
+    if (!state->logger || hrpy_type_add(module, &hrpy_plan_spec, &state->plan_type) ||
+        hrpy_type_add(module, &hrpy_engine_spec, &state->pipeline_type) ||
+        hrpy_type_add(module, &hrpy_engine_iterator_spec, &state->iterator_type))
         return -1;
     hrpy_log_init();
     return PyModule_AddFunctions(module, functions);

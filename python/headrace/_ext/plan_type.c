@@ -9,7 +9,8 @@
 #include "base/mem.h"
 
 struct plan {
-    PyObject_HEAD struct hr_plan *plan; /* NULL once built */
+    PyObject_HEAD
+    struct hr_plan *plan; /* NULL once built */
     struct hrpy_python_op **ops;
     size_t op_count;
 };

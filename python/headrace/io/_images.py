@@ -113,8 +113,9 @@ def resize(
     """Resize one picture or a batch of them, stretching to the target.
 
     The filters are antialiased: their support grows with the down-scaling factor. The
-    result equals that of Pillow's ``Image.resize`` byte for byte: separable, horizontal
-    pass first, rounded to 8 bits after each pass.
+    result equals that of Pillow 13's ``Image.resize`` byte for byte: separable, rounded
+    to 8 bits after each pass, the vertical one first where the picture loses more than
+    twice as many rows as columns.
 
     Args:
         image: uint8 pixels of shape (H, W), (H, W, C) or (N, H, W, C), with C from 1 to
@@ -134,6 +135,6 @@ def resize(
     Raises:
         TypeError: `image` is no array, not C-contiguous, or not uint8.
         ValueError: It has another shape, or an argument has no such value.
-        headrace.errors.LimitError: The target exceeds a limit of `load_image`.
+        headrace.errors.LimitError: The result would be larger than 1 GiB.
     """
     return _ext.resize(image, width, height, scale_algo)

@@ -59,9 +59,10 @@ class PipelineBuilder:
     ) -> PipelineBuilder:
         """Set where items come from.
 
-        It is advanced by one thread at a time, ahead of need by up to 16 items. A
-        ``None`` that it yields is an item. When it raises, items that came before are
-        delivered, then the exception is raised to the consumer.
+        It is advanced by one thread at a time, ahead of need by up to 16 items, or two
+        batches where `aggregate` follows. A ``None`` that it yields is an
+        item. When it raises, items that came before are delivered, then the exception
+        is raised to the consumer.
 
         Args:
             source: Any iterable.
@@ -113,7 +114,7 @@ class PipelineBuilder:
                   or a dict: the item is the index.
             key: Apply the operation to this field of items that are tuples (an int) or
                 dicts (a str), and keep the others.
-            concurrency: Items that may be in work at the same time.
+            concurrency: Items that may be in work at the same time, up to 4,096.
             executor: Not supported yet: must be None.
             name: The stage's name; by default the function's or the class's.
             output_order: ``"completion"``: results go on as they are ready;
@@ -170,12 +171,12 @@ class PipelineBuilder:
         Batches do not go across the epochs of a continuous source.
 
         Args:
-            rule: A number n, for lists of n items, the last of which may be shorter;
-                or an `~headrace.pipeline.defs.Aggregator` with a rule of its own. Its
-                methods are called in the engine's threads, one at a time. Each `build`
-                takes a copy of it (`copy.deepcopy`), so that no pipeline finds in it
-                what another one has left. When it raises, the item (or the flush) has
-                failed, as in `pipe`.
+            rule: A number n, at most 500,000, for lists of n items, the last of which
+                may be shorter; or an `~headrace.pipeline.defs.Aggregator` with a rule
+                of its own. Its methods are called in the engine's threads, one at a
+                time. Each `build` takes a copy of it (`copy.deepcopy`), so that no
+                pipeline finds in it what another one has left. When it raises, the item
+                (or the flush) has failed, as in `pipe`.
             drop_last: Drop a last list that is shorter, or what an aggregator gives at
                 the end.
             columns: With a number: items must be tuples or dicts of one shape; make one
@@ -232,8 +233,9 @@ class PipelineBuilder:
         """Build a pipeline. It starts when it is iterated, or by `Pipeline.start`.
 
         Args:
-            num_threads: Threads that run the stages; None: as many as the process has
-                processors (by affinity and cgroup).
+            num_threads: Threads that run the stages. None: what the environment
+                variable HEADRACE_THREADS says, or else as many as the process may use
+                processors (by affinity and cgroup), divided by LOCAL_WORLD_SIZE.
             max_failures: For each stage that has none of its own: failures that are
                 tolerated, see `pipe`.
             on_error: For each stage that has none of its own, see `pipe`.
@@ -241,6 +243,7 @@ class PipelineBuilder:
         Raises:
             RuntimeError: There is no source or no sink.
             TypeError: Stages do not fit together.
+            ValueError: An argument, of this call or an earlier one, is out of range.
 
         """
         if self._source is None:
