@@ -187,6 +187,7 @@ class Plan:
         num_threads: int,
         note_stage: Callable[[BaseException, str, int, str], None],
         too_many_failures: Callable[[str, str, list[_Failure]], BaseException],
+        inner: Engine | None,
         /,
     ) -> Engine: ...
 

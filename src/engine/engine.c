@@ -275,8 +275,13 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 {
     p->cancelled = true;
     atomic_store_explicit(&p->cancel, 1, memory_order_release); /* hr_ctx_cancelled */
+    note_failed_stage_locked(p);
     hr__sched_cancel(p->sched, now_ns);
     hr__engine_pump_locked(p, now_ns, after);
+    hr__mutex_lock(&p->sink.lock);
+    p->sink.ended = true; /* what is still under way will be refused, and what ended
+                             the run is known: nothing more is written to the ledger */
+    hr__mutex_unlock(&p->sink.lock);
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 

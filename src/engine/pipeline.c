@@ -328,6 +328,23 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     hr__engine_unlock(p, &after);
 }
 
+bool hr__pipeline_in_source(const struct hr_pipeline *p)
+{
+    const struct hr_worker *self = hr__worker_self();
+    return (self && self->pipeline == p && self->stage == 0) ||
+           hr__source_is_refilling(p);
+}
+
+bool hr__pipeline_ended(struct hr_pipeline *p)
+{
+    if (hr__pipeline_forked(p))
+        return true;
+    hr__engine_lock(p);
+    bool ended = p->ended;
+    hr__engine_unlock_only(p);
+    return ended;
+}
+
 static void unlist_stopper_locked(struct hr_pipeline *p,
                                   struct hr_waiter *waiter) HR_ENGINE_LOCKED
 {

@@ -106,6 +106,12 @@ struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, int64_t i);
 /* The failure that ended the run, if there is one. */
 bool hr__pipeline_final_failure(struct hr_pipeline *pipeline, struct hr_failure *out);
 
+/* Is the calling thread inside the source of this pipeline? */
+bool hr__pipeline_in_source(const struct hr_pipeline *pipeline);
+
+/* Nothing is under way any more; what is ready may still be taken. Not attached. */
+bool hr__pipeline_ended(struct hr_pipeline *pipeline);
+
 /* Request the end without waiting. */
 void hr__pipeline_cancel(struct hr_pipeline *pipeline);
 

@@ -247,6 +247,8 @@ static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
                          const struct hr_item *item, struct hr_call *call,
                          int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
+    if (p->cancelled)
+        return; /* the consumer has been told of the end */
     hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
     hr__engine_cancel_locked(p, now_ns, after);
 }
@@ -367,6 +369,8 @@ void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now
                              "to its language",
                        p->stages[stage].name);
     p->runtime_dead = true;
+    if (p->cancelled)
+        return; /* the consumer has been told of the end */
     hr__ledger_end(&p->ledger, p->stages[stage].name, NULL, &err, &none);
     hr__engine_cancel_locked(p, now_ns, after);
 }

@@ -146,7 +146,7 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     p->read_ahead_bytes += bytes;
     if (n > 0)
         p->source_item_bytes = bytes / n;
-    if (call->outcome == HR_TASK_FAILED) {
+    if (call->outcome == HR_TASK_FAILED && !p->cancelled) { /* else nobody asked */
         struct hr_item at = {.index = p->source_index};
         hr__ledger_end(&p->ledger, stage->name, &at, &call->error, &call->exception);
     }
@@ -194,8 +194,10 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
         return;
     }
     int64_t begin_ns = *now_ns;
+    /* Nothing is known of the source yet: its first item does not wait for a second. */
+    bool first = stage->ema_ns == 0;
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
-                                  begin_ns + HELPER_SLICE_NS);
+                                  first ? begin_ns : begin_ns + HELPER_SLICE_NS);
     *now_ns = HR_SYS(now_ns)();
     p->runtime->detach(w->foreign_thread);
     w->attached = false;

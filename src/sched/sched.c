@@ -240,7 +240,8 @@ bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
 
     if ((stage->plan.kind != HR_STAGE_MAP && stage->plan.kind != HR_STAGE_FILTER) ||
         stage->plan.failures_max >= 0 || stage->plan.fraction_den > 0 ||
-        stage->stopped || !hr__stage_has_input(stage) || !hr__stage_has_room(stage))
+        stage->plan.cuts || stage->stopped || !hr__stage_has_input(stage) ||
+        !hr__stage_has_room(stage))
         return false;
     assert(lead->phase == TASK_RUNNING && !lead->rides);
     hr__sched_set_now(sched, now_ns);

@@ -156,7 +156,7 @@ def test_plans_are_used_up():
     plan = _ext.Plan()
     plan.source([], "source", "object", False)
     plan.sink(1)
-    plan.build(1, lambda *_: None, lambda *_: None)
+    plan.build(1, lambda *_: None, lambda *_: None, None)
     with pytest.raises(RuntimeError, match="built already"):
         plan.sink(1)
 

@@ -13,8 +13,10 @@ struct engine {
     size_t op_count;
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
+    struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
     /* guarded by the GIL or the object's critical section */
+    bool started;
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
 

@@ -11,6 +11,9 @@
  * last reference, detached: the core may have to wait for a running op. When the
  * interpreter is ending, or in a forked child, what does not end at once is left behind.
  *
+ * A pipeline whose source is another one may wait for that one's items, so whoever ends it
+ * ends the inner one first.
+ *
  * Garbage. The core holds Python callables, and a callable may lead back to the
  * pipeline. The engine visits the callables of its stages, each held by one reference,
  * so such a ring is found; the finalizer ends the threads before anything is cleared.
@@ -197,6 +200,11 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
 {
     if (hrpy_engine_check(self))
         return HRPY_GOT_ERROR;
+    if (hr__pipeline_in_source(self->pipeline)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the source asked for the next item of its own pipeline");
+        return HRPY_GOT_ERROR;
+    }
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
     if (refill(self))
@@ -264,7 +272,26 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
+    self->started = true;
     Py_RETURN_NONE;
+}
+
+static void cancel(struct hr_pipeline *pipeline)
+{
+    if (!pipeline || hr__pipeline_forked(pipeline))
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    hr__pipeline_cancel(pipeline);
+    Py_END_ALLOW_THREADS
+}
+
+/* Request the end of a run and of those inside it. The innermost go last, so that their
+ * end is not taken for that of a source. */
+static void cancel_all(struct hr_pipeline *pipeline, const struct engine *inner)
+{
+    cancel(pipeline);
+    for (; inner; inner = inner->inner)
+        cancel(inner->pipeline);
 }
 
 static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
@@ -272,11 +299,7 @@ static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
     struct engine *self = (struct engine *)obj;
 
     (void)unused;
-    if (self->pipeline && !hr__pipeline_forked(self->pipeline)) {
-        Py_BEGIN_ALLOW_THREADS
-        hr__pipeline_cancel(self->pipeline);
-        Py_END_ALLOW_THREADS
-    }
+    cancel_all(self->pipeline, self->inner);
     Py_RETURN_NONE;
 }
 
@@ -298,6 +321,7 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
 
     if (hrpy_engine_deadline(timeout, &deadline_ns) || hrpy_engine_check(self))
         return NULL;
+    cancel_all(self->pipeline, self->inner);
     for (;;) {
         int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
         if (until_ns > deadline_ns)
@@ -325,7 +349,8 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *note_stage, PyObject *too_many_failures)
+                          PyObject *note_stage, PyObject *too_many_failures,
+                          PyObject *inner)
 {
     struct hr_error err = {0};
     PyTypeObject *type = state->pipeline_type;
@@ -341,6 +366,7 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
     self->ops = *ops;
     self->op_count = count;
     *ops = NULL;
+    self->inner = inner ? (struct engine *)Py_NewRef(inner) : NULL;
     self->note_stage = Py_NewRef(note_stage);
     self->too_many_failures = Py_NewRef(too_many_failures);
     return (PyObject *)self;
@@ -350,10 +376,18 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
 static void end_pipeline(struct engine *self)
 {
     struct hr_pipeline *pipeline = self->pipeline;
+    bool ended = true;
 
     self->pipeline = NULL;
     if (!pipeline)
         return;
+    if (self->started && self->inner) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = hr__pipeline_ended(pipeline);
+        Py_END_ALLOW_THREADS
+    }
+    if (!ended)
+        cancel_all(pipeline, self->inner);
     bool leave = false;
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
@@ -379,6 +413,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
     struct engine *self = (struct engine *)obj;
 
     Py_VISIT(Py_TYPE(obj));
+    Py_VISIT(self->inner);
     Py_VISIT(self->note_stage);
     Py_VISIT(self->too_many_failures);
     Py_VISIT(self->told);
@@ -400,6 +435,7 @@ static int engine_clear(PyObject *obj)
     self->op_count = 0;
     hr__free(self->ops);
     self->ops = NULL;
+    Py_CLEAR(self->inner);
     Py_CLEAR(self->note_stage);
     Py_CLEAR(self->too_many_failures);
     Py_CLEAR(self->told);

@@ -114,11 +114,13 @@ PyObject **hrpy_interrupt_slot(PyObject **slot);
 /* ---- engine_type.c ---- */
 
 /* Run *plan. Takes *plan, and *ops[count] with its references, on success. The
- * callables make the exceptions that end a run; see headrace.pipeline._failures. */
+ * callables make the exceptions that end a run; see headrace.pipeline._failures. inner:
+ * the engine whose items the source gives, or NULL; it ends with this one. */
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *note_stage, PyObject *too_many_failures);
+                          PyObject *note_stage, PyObject *too_many_failures,
+                          PyObject *inner);
 
 /* ---- type specs, one per file ---- */
 extern PyType_Spec hrpy_plan_spec;

@@ -346,14 +346,18 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
 {
     struct plan *self = (struct plan *)obj;
     struct hr_pipeline_options options = {0};
-    PyObject *note_stage, *too_many_failures;
+    PyObject *note_stage, *too_many_failures, *inner;
 
-    if (check_open(self) || !PyArg_ParseTuple(args, "IOO:build", &options.num_threads,
-                                              &note_stage, &too_many_failures))
+    if (check_open(self) || !PyArg_ParseTuple(args, "IOOO:build", &options.num_threads,
+                                              &note_stage, &too_many_failures, &inner))
         return NULL;
-    PyObject *engine =
-        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count,
-                        &options, note_stage, too_many_failures);
+    if (inner != Py_None && !Py_IS_TYPE(inner, state_of(obj)->pipeline_type)) {
+        PyErr_SetString(PyExc_TypeError, "inner must be an Engine or None");
+        return NULL;
+    }
+    PyObject *engine = hrpy_engine_new(
+        state_of(obj), &self->plan, &self->ops, self->op_count, &options, note_stage,
+        too_many_failures, inner == Py_None ? NULL : inner);
     if (engine)
         self->op_count = 0;
     return engine;
@@ -444,7 +448,7 @@ static PyMethodDef plan_methods[] = {
     {"sink", plan_sink, METH_VARARGS,
      "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
     {"build", plan_build, METH_VARARGS,
-     "build($self, num_threads, note_stage, too_many_failures, /)\n--\n\n"
+     "build($self, num_threads, note_stage, too_many_failures, inner, /)\n--\n\n"
      "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
     {NULL, NULL, 0, NULL},
 };

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headrace import _ext
 from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._failures import note_stage, too_many_failures
+from headrace.pipeline._length import Length
 from headrace.pipeline._pipeline import Pipeline
 from headrace.pipeline._policy import check_on_error, check_retry
 from headrace.pipeline._shapes import Shape, resolve_shapes
@@ -65,7 +66,9 @@ class PipelineBuilder:
         is raised to the consumer.
 
         Args:
-            source: Any iterable.
+            source: Any iterable. Another `Pipeline` may be one: it starts when it is
+                needed, what ends it is raised here as well, and it is stopped when
+                this one is.
             continuous: Iterate the source again and again. Each pass is an *epoch*: an
                 iterator over the pipeline ends with it, and the next one goes on with
                 the next epoch, whose items are prepared meanwhile. Batches do not go
@@ -81,6 +84,11 @@ class PipelineBuilder:
             if hasattr(source, "__aiter__"):
                 raise NotImplementedError("async sources are not supported yet")
             raise ValueError(f"source must be iterable, got {source!r}")
+        if continuous and isinstance(source, Pipeline) and not source._continuous:
+            raise ValueError(
+                "continuous=True needs a source that can be iterated again; a pipeline "
+                "can if its own source is continuous"
+            )
         self._source = Source(source, bool(continuous))
         return self
 
@@ -263,8 +271,16 @@ class PipelineBuilder:
         for stage, shape in zip(self._stages, shapes, strict=True):
             _add_to_plan(plan, stage, shape, policy)
         plan.sink(self._sink.buffer_size)
-        engine = plan.build(threads, note_stage, too_many_failures)
-        return Pipeline(engine, self._describe())
+        inner = self._source.iterable
+        engine = plan.build(
+            threads,
+            note_stage,
+            too_many_failures,
+            inner._engine if isinstance(inner, Pipeline) else None,
+        )
+        return Pipeline(
+            engine, self._describe(), self._source, Length(self._source, self._stages)
+        )
 
 
 @dataclass(frozen=True, slots=True)

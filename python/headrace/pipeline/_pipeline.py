@@ -12,9 +12,10 @@ from headrace.pipeline._failures import Failures
 from headrace.pipeline._stats import PipelineStats, find_bottleneck, read_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headrace._ext import Engine
+    from headrace.pipeline._stages import Source
 
 _logger = logging.getLogger("headrace.pipeline")
 
@@ -34,8 +35,14 @@ class Pipeline:
     them. A pipeline does not survive `os.fork`: the child's copy raises on use.
     """
 
-    def __init__(self, engine: Engine, stages: str) -> None:
+    def __init__(
+        self, engine: Engine, stages: str, source: Source, length: Callable[[], int]
+    ) -> None:
         self._engine = engine
+        self._continuous = source.continuous
+        inner = source.iterable
+        self._inner = inner if isinstance(inner, Pipeline) else None
+        self._length = length
         self._stages = stages
         self._lock = threading.Lock()
         self._started = False
@@ -81,7 +88,8 @@ class Pipeline:
         """End the run and wait for the threads. Items that are ready can be taken.
 
         Before `start` it does nothing, and a second time neither. Inside an operation
-        it only requests the end.
+        it only requests the end. A pipeline that is the source of this one is stopped,
+        too.
 
         Args:
             timeout: Seconds to wait for operations that are running; None: 10.
@@ -94,7 +102,11 @@ class Pipeline:
         if not self._started:
             return
         self._stopped = True
-        self._engine.stop(_GRACE if timeout is None else timeout)
+        try:
+            self._engine.stop(_GRACE if timeout is None else timeout)
+        finally:
+            if self._inner is not None:
+                self._inner.stop(timeout=timeout)
 
     @contextmanager
     def auto_stop(self, *, timeout: float | None = None) -> Iterator[Pipeline]:
@@ -150,6 +162,22 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         return self.get_iterator()
+
+    def __len__(self) -> int:
+        """Return how many items the whole run gives, or each epoch.
+
+        An upper bound: it does not count items out that operations drop (by returning
+        ``None``) or that fail.
+
+        Raises:
+            TypeError: It is not known, because the source has no length, or a stage
+                gives any number of items.
+
+        """
+        return self._length()
+
+    def __bool__(self) -> bool:
+        return True
 
     # ---- what can be seen ----
 
