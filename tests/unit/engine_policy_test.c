@@ -138,7 +138,9 @@ static void a_stop_ends_what_waits(void)
         HR_CHECK_EQ_INT(hr_pipeline_stop(p, HR_NO_DEADLINE, NULL), HR_OK);
         (void)hr_pipeline_stats(p, stats, 3);
         HR_CHECK_EQ_INT(stats[1].running, 0);
-        HR_CHECK_EQ_INT(stats[1].items_in, stats[1].released);
+        /* an attempt that was under way may have failed for good */
+        HR_CHECK_EQ_INT(stats[1].items_in, stats[1].released + stats[1].failed);
+        HR_CHECK(stats[1].released > 0);
         hr_pipeline_free(&p);
         HR_CHECK_EQ_INT(fake_end(), 0);
     }
