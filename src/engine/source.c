@@ -15,7 +15,11 @@
  * held for as long as the read-ahead lasts. Measured beside a main thread that computes
  * (20 ms steps): the worker that pulls for itself waits 4 to 15 ms per item, with these
  * rules nothing waits. The consumer alone would not do: it stands still while it waits
- * for a batch larger than the read-ahead. */
+ * for a batch larger than the read-ahead.
+ *
+ * Of a continuous source each pass is begun by the helper, whatever the source's speed:
+ * to begin one may mean to shuffle a million paths, and the consumer has items to take
+ * meanwhile. Its time does not count for how fast the source is. */
 #include "engine/engine.h"
 
 #include "base/sys.h"
@@ -29,7 +33,7 @@
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
     int64_t ema_ns = p->stages[0].ema_ns;
-    return ema_ns > 0 && ema_ns < FAST_NS;
+    return ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
@@ -66,7 +70,7 @@ static size_t item_bytes(const struct hr_item *item)
 
 /* Too many bytes ahead close the gate, but never below what the next stage needs for one
  * task: an aggregate would wait for ever. */
-static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
+void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     bool open =
         p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
@@ -91,7 +95,7 @@ void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim
         return;
     for (uint32_t i = 0; i < claim->input_count; i++)
         hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));
-    set_gate_locked(p, now_ns);
+    hr__source_set_gate_locked(p, now_ns);
 }
 
 void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
@@ -103,7 +107,7 @@ void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
 void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     if (p->stage_count == 2 && p->source_item_bytes > 0)
-        set_gate_locked(p, now_ns);
+        hr__source_set_gate_locked(p, now_ns);
 }
 
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant)
@@ -128,7 +132,9 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
 {
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
-    hr__stage_account_locked(stage, took_ns, call->out_count);
+    bool typical = !p->pass_begins || stage->ema_ns == 0;
+    hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
+    p->pass_begins = call->outcome == HR_TASK_EPOCH;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
                                         call->out_count, handles);
     size_t bytes = 0;
@@ -140,12 +146,12 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     p->read_ahead_bytes += bytes;
     if (n > 0)
         p->source_item_bytes = bytes / n;
-    if (call->outcome == HR_TASK_FAILED) {
+    if (call->outcome == HR_TASK_FAILED && !p->cancelled) { /* else nobody asked */
         struct hr_item at = {.index = p->source_index};
         hr__ledger_end(&p->ledger, stage->name, &at, &call->error, &call->exception);
     }
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
-    set_gate_locked(p, now_ns);
+    hr__source_set_gate_locked(p, now_ns);
     set_refill_due_locked(p);
     if (call->fatal)
         hr__engine_cancel_locked(p, now_ns, after);
@@ -188,8 +194,10 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
         return;
     }
     int64_t begin_ns = *now_ns;
+    /* Nothing is known of the source yet: its first item does not wait for a second. */
+    bool first = stage->ema_ns == 0;
     (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
-                                  begin_ns + HELPER_SLICE_NS);
+                                  first ? begin_ns : begin_ns + HELPER_SLICE_NS);
     *now_ns = HR_SYS(now_ns)();
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
@@ -237,6 +245,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
     atomic_store_explicit(&p->refill_ready, 0, memory_order_relaxed); /* under lock */
     hr__source_finish_locked(p, &p->refill_claim, &p->refill_call, p->refill_took_ns,
                              now_ns, after);
+    if (p->pass_begins) /* the consumer does not begin one */
+        hr__engine_wake_helper_locked(p, after);
 }
 
 /* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the

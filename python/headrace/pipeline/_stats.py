@@ -27,6 +27,7 @@ class StageStats:
             was not full.
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
+        retried: Calls that failed and were made again, or are going to be.
         running: Tasks in flight now.
         queued: Items waiting for the stage now.
         capacity: Items that may wait for it.
@@ -47,6 +48,7 @@ class StageStats:
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -94,6 +96,7 @@ def read_stats(engine: Engine) -> PipelineStats:
                 filtered=s["filtered"],
                 failed=s["failed"],
                 released=s["released"],
+                retried=s["retried"],
                 running=s["running"],
                 queued=s["queued"],
                 capacity=s["capacity"],
