@@ -24,6 +24,9 @@ struct hr_source_class {
      * HR_END; or a failure with *err filled (the source ends). */
     enum hr_status (*next)(void *state, struct hr_value *out, struct hr_error *err);
     void (*free_state)(void *state);
+    /* Not 0: next never waits for anything but memory. Then several items are taken at
+     * once; else each goes on before the next is asked for. */
+    int is_prompt;
 };
 
 struct hr_source {

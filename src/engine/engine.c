@@ -285,12 +285,9 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
-                               const struct hr_stage *stage)
+bool hr__stage_may_ride(const struct hr_stage *stage)
 {
-    return stage->ema_ns > 0 && stage->retry.times == 0 &&
-           (stage->is_batched ||
-            atomic_load_explicit(&p->sink.waiting, memory_order_relaxed) == 0);
+    return stage->is_batched && stage->ema_ns > 0;
 }
 
 /* ---- accounts ---- */

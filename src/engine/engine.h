@@ -195,6 +195,7 @@ struct hr_pipeline {
     uint32_t foreign_active; /* workers inside a session */
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
+    bool source_is_prompt;
     size_t read_ahead_bytes;
     bool gate_shut;
     bool
@@ -297,9 +298,8 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  const struct hr_item *item, const struct hr_error *err,
                                  struct hr_value *exception) HR_ENGINE_LOCKED;
 /* May a worker take several items of the stage at once? Those finished first then wait
- * for the last, which must not keep a consumer waiting. */
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
-                               const struct hr_stage *stage) HR_ENGINE_LOCKED;
+ * for the last: only where a batch further down makes them wait anyway. */
+bool hr__stage_may_ride(const struct hr_stage *stage);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
                               uint32_t tasks) HR_ENGINE_LOCKED;
 void hr__pipeline_unref(struct hr_pipeline *p);

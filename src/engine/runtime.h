@@ -25,6 +25,8 @@ struct hr_call {
     struct hr_value out[HR_SCHED_GRANT_MAX];
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
+    bool
+        prompt; /* source: it never waits, so that several items may be asked at once */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
     bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
 };

@@ -107,10 +107,9 @@ static bool is_misfit(const struct hr_claim *claim, const struct hr_call *call)
     return claim->input_count > 0 && !call->in;
 }
 
-static uint32_t claim_size_locked(const struct hr_pipeline *p,
-                                  const struct hr_stage *stage) HR_ENGINE_LOCKED
+static uint32_t claim_size(const struct hr_stage *stage)
 {
-    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride_locked(p, stage))
+    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride(stage))
         return 1;
     int64_t n = CLAIM_NS / stage->ema_ns;
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
@@ -119,7 +118,7 @@ static uint32_t claim_size_locked(const struct hr_pipeline *p,
 static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call) HR_ENGINE_LOCKED
 {
-    call->grant = claim->grant;
+    call->grant = 1; /* an expand may wait after each output */
     if (claim->stage == 0)
         call->grant = hr__source_grant_locked(p, claim->grant);
     else if (claim->first)
@@ -153,7 +152,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
         note_claim_locked(p, &w->claims[n], &w->calls[n]);
-        most = claim_size_locked(p, stage);
+        most = claim_size(stage);
         n++;
     }
     return n;

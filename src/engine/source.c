@@ -1,5 +1,10 @@
 /* source.c - read-ahead of a foreign source (a Python iterable).
  *
+ * A source may wait, even for the consumer to have used what it gave last. So it is asked
+ * for one item at a time, by a thread of its own, and each item goes on at once. Only of a
+ * source that is known never to wait (*prompt*: an iterator over a list, a range, ...) are
+ * several items asked at once, and only it is advanced by others as well.
+ *
  * One thread at a time advances it: whoever claims the source stage. There are three:
  *
  *   the consumer, inside next(): it holds the language's lock anyway. Only while the
@@ -33,7 +38,7 @@
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
     int64_t ema_ns = p->stages[0].ema_ns;
-    return ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
+    return p->source_is_prompt && ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
@@ -112,6 +117,8 @@ void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns)
 
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant)
 {
+    if (!p->source_is_prompt)
+        return 1; /* it may wait after this one */
     if (p->source_item_bytes == 0)
         return grant;
     size_t left = p->read_ahead_bytes < READ_AHEAD_BYTES
@@ -135,6 +142,7 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     bool typical = !p->pass_begins || stage->ema_ns == 0;
     hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
     p->pass_begins = call->outcome == HR_TASK_EPOCH;
+    p->source_is_prompt = call->prompt;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
                                         call->out_count, handles);
     size_t bytes = 0;
@@ -168,7 +176,46 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
 
 /* ---- the helper ---- */
 
-/* One pull. Lock held on entry and on return. */
+/* Attached, the source claimed in w->claims[0] and the call ready: ask it, and book what
+ * came. Lock held on return, attached or not. */
+static void ask_source_locked(struct hr_worker *w, int64_t *now_ns, int64_t until_ns,
+                              struct hr_after *after) HR_ACQUIRE(hr__engine_role)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[0];
+    struct hr_call *call = &w->calls[0];
+    int64_t begin_ns = *now_ns;
+    (void)stage->foreign.cls->run(stage->foreign.state, call, 1, until_ns);
+    *now_ns = HR_SYS(now_ns)();
+    hr__worker_lock(w);
+    stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
+    hr__source_finish_locked(p, &w->claims[0], call, *now_ns - begin_ns, *now_ns,
+                             after);
+    hr__worker_clear_calls_locked(w, 1, after);
+}
+
+/* Stay attached for another item, if there is room and nobody else wants in. Lock held on
+ * entry; true: dropped, and the call is ready. */
+static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
+                              struct hr_after *after) HR_NO_THREAD_SAFETY
+{
+    struct hr_pipeline *p = w->pipeline;
+    hr__engine_pump_locked(p, now_ns, after);
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
+    hr__engine_wake_workers_locked(p, -1, now_ns, after);
+    if (p->ended || p->cancelled || hr__sched_failed_stage(p->sched) >= 0 ||
+        (!p->runtime->parallel &&
+         atomic_load_explicit(&p->consumer_wants, memory_order_acquire)) ||
+        !hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &w->claims[0]))
+        return false;
+    uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
+    hr__worker_note_locked(w, 0, p->source_index, now_ns);
+    hr__engine_unlock(p, after);
+    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
+    return true;
+}
+
+/* Advance the source for up to a slice. Lock held on entry and on return. */
 static void pull_locked(struct hr_worker *w, int64_t *now_ns,
                         struct hr_after *after) HR_ENGINE_LOCKED
 {
@@ -193,20 +240,19 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
         hr__worker_note_locked(w, -1, -1, asked_ns);
         return;
     }
-    int64_t begin_ns = *now_ns;
-    /* Nothing is known of the source yet: its first item does not wait for a second. */
-    bool first = stage->ema_ns == 0;
-    (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
-                                  first ? begin_ns : begin_ns + HELPER_SLICE_NS);
-    *now_ns = HR_SYS(now_ns)();
+    stage->attach_ns += (uint64_t)(*now_ns - asked_ns); /* the claim is ours */
+    int64_t slice_end_ns = *now_ns + HELPER_SLICE_NS;
+    do
+        ask_source_locked(w, now_ns, slice_end_ns, after);
+    while (w->attached && *now_ns < slice_end_ns &&
+           claim_more_locked(w, *now_ns, after));
+    hr__worker_note_locked(w, -1, -1, *now_ns);
+    if (!w->attached)
+        return;
+    hr__engine_unlock(p, after);
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
     hr__engine_lock(p);
-    stage->attach_ns += (uint64_t)(begin_ns - asked_ns);
-    stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
-    hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
-    hr__worker_clear_calls_locked(w, 1, after);
-    hr__worker_note_locked(w, -1, -1, *now_ns);
 }
 
 void *hr__source_helper_main(void *arg)

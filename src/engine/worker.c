@@ -279,7 +279,7 @@ static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKE
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t n = 1;
-    if (stage->body != HR_BODY_OP || !hr__stage_may_ride_locked(p, stage))
+    if (stage->body != HR_BODY_OP || !hr__stage_may_ride(stage))
         return n;
     int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
     while (n < HR_SCHED_GRANT_MAX && n < most &&
@@ -450,6 +450,7 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
                     : status == HR_END   ? HR_TASK_DONE
                                          : HR_TASK_FAILED;
     call->exception = none;
+    call->prompt = source->cls->is_prompt != 0;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);

@@ -165,7 +165,8 @@ static void op_free(void *state)
     atomic_fetch_add(&((struct kit_op *)state)->freed, 1);
 }
 
-static const struct hr_source_class source_class = {"source", source_next, source_free};
+static const struct hr_source_class source_class = {"source", source_next, source_free,
+                                                    0};
 static const struct hr_op_class op_class = {"op", op_run, op_free};
 
 /* ---- foreign ---- */

@@ -231,6 +231,20 @@ static void end_pass(struct hrpy_python_op *op, struct hr_call *call)
     fail(op, call);
 }
 
+/* Iterators over what is in memory never wait. */
+static bool is_prompt(PyObject *iterator)
+{
+    static PyTypeObject *const types[] = {
+        &PyListIter_Type,     &PyTupleIter_Type,   &PyRangeIter_Type,
+        &PySetIter_Type,      &PyDictIterKey_Type, &PyDictIterValue_Type,
+        &PyDictIterItem_Type, &PyUnicodeIter_Type, &PyBytesIter_Type,
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (Py_IS_TYPE(iterator, types[i]))
+            return true;
+    return false;
+}
+
 static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
                                int64_t until_ns)
 {
@@ -239,6 +253,7 @@ static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
     if (!op->in_pass && !begin_pass(op)) {
         fail(op, call);
     } else {
+        call->prompt = is_prompt(op->iterator);
         bool more = advance(op, call, op->iterator, until_ns);
         op->gave = op->gave || call->out_count > 0;
         if (more)
