@@ -3,6 +3,7 @@
 import ctypes
 import functools
 import io
+import sys
 import time
 from pathlib import Path
 
@@ -294,6 +295,9 @@ def test_r1_native_stages_go_on_while_the_gil_is_held(large, records):
     assert pipeline.stats().stages[1].gil_held == 0
 
 
+@pytest.mark.skipif(
+    not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL"
+)
 def test_r1_a_python_stage_cannot(large):
     """The same measurement sees the GIL where a stage needs it."""
     pipeline = build(
