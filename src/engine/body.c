@@ -8,9 +8,10 @@
 
 void hr__error_complete(struct hr_error *err, enum hr_status status, const char *name)
 {
-    if (err->status == HR_OK)
-        (void)hr_error_set(err, status, "pipeline", 0, "'%s' failed with status '%s'",
-                           name, hr_status_name(status));
+    if (err->status >= HR_ERR_ARG)
+        return;
+    (void)hr_error_set(err, status >= HR_ERR_ARG ? status : HR_ERR_STATE, "pipeline", 0,
+                       "'%s' failed with status '%s'", name, hr_status_name(status));
 }
 
 static struct hr_value *field_by_name(const char *name, struct hr_value *record,

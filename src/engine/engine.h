@@ -346,7 +346,8 @@ bool hr__call_has_rest(const struct hr_call *call);
 void hr__call_clear(struct hr_call *call);
 
 /* ---- body.c: native bodies, run without the lock ---- */
-/* What an op or source says when it fails without saying why. */
+/* What an op or source says when it fails without saying why, or with a status that is
+ * flow and no failure: the consumer would take that for its own. */
 void hr__error_complete(struct hr_error *err, enum hr_status status, const char *name);
 /* The field that an op with this key works on, in place; the value itself without one.
  * NULL, and *err: there is none, or no memory for a copy of a shared record. */

@@ -18,8 +18,6 @@
  * ends and not in its midst; and when it wants in (hr__pipeline_want) the session ends. */
 #include "engine/engine.h"
 
-#include <assert.h>
-
 #include "base/sys.h"
 #include "base/banned.h"
 
@@ -301,16 +299,15 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
 /* Without the lock: outputs of map calls go into their items. */
 static void settle_outputs(struct hr_worker *w, uint32_t made)
 {
+    if (w->pipeline->stages[w->claims[0].stage].body != HR_BODY_FOREIGN_MAP)
+        return;
     for (uint32_t i = 0; i < made; i++) {
         struct hr_call *call = &w->calls[i];
-        if (w->pipeline->stages[w->claims[i].stage].body != HR_BODY_FOREIGN_MAP)
-            continue;
-        if (call->outcome == HR_TASK_DONE) {
-            assert(call->in); /* or it would be a misfit, and has failed */
-            hr_value_release(call->in);
-            *call->in = call->out[0];
-            call->out[0] = HR_VALUE_EMPTY;
-        }
+        if (!call->in || call->outcome != HR_TASK_DONE)
+            continue; /* a misfit, or nothing to settle */
+        hr_value_release(call->in);
+        *call->in = call->out[0];
+        call->out[0] = HR_VALUE_EMPTY;
     }
 }
 

@@ -142,6 +142,37 @@ static void a_failing_source_is_told_last(void)
     }
 }
 
+/* Flow statuses are no failures; a source that gives one has failed all the same. */
+static enum hr_status flow_next(void *state, struct hr_value *out, struct hr_error *err)
+{
+    (void)err;
+    *out = HR_VALUE_EMPTY;
+    return *(const enum hr_status *)state;
+}
+
+static void a_source_cannot_end_with_a_flow_status(void)
+{
+    static const struct hr_source_class flow_class = {"flow", flow_next, NULL};
+    enum hr_status flow[] = {HR_AGAIN, HR_TIMEOUT, HR_EPOCH, HR_SKIP};
+    for (int i = 0; i < 4; i++) {
+        struct hr_plan *plan = NULL;
+        struct hr_pipeline *p = NULL;
+        struct hr_source source = {&flow_class, &flow[i]};
+        struct hr_value value;
+        struct hr_error err = {0};
+        HR_CHECK_EQ_INT(hr_plan_new(&plan, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_plan_source(plan, &source, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_plan_sink(plan, 1, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_pipeline_new(&plan, NULL, &p, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_pipeline_start(p, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_pipeline_next(p, HR_NO_DEADLINE, &value, &err),
+                        HR_ERR_STATE);
+        HR_CHECK(strstr(err.text, hr_status_name(flow[i])));
+        HR_CHECK_EQ_INT(hr_pipeline_next(p, HR_NO_DEADLINE, &value, &err), HR_END);
+        hr_pipeline_free(&p);
+    }
+}
+
 /* ---- ops that fail in odd ways ---- */
 
 static enum hr_status odd_run(void *state, struct hr_ctx *ctx,
@@ -189,7 +220,7 @@ static void an_op_cannot_lose_its_item(void)
     HR_CHECK_EQ_INT(end, HR_END);
     HR_CHECK_EQ_INT(numbers[0], 0);
     HR_CHECK_EQ_INT(numbers[1], 4);
-    static const enum hr_status want[] = {HR_ERR_NOMEM, HR_END, HR_ERR_DEADLINE};
+    static const enum hr_status want[] = {HR_ERR_NOMEM, HR_ERR_STATE, HR_ERR_DEADLINE};
     for (size_t i = 0; i < 3; i++) {
         HR_CHECK_EQ_INT(hr_pipeline_failure(p, i, &failure), HR_OK);
         HR_CHECK_EQ_INT(failure.error.status, want[i]);
@@ -242,6 +273,7 @@ static const struct hr_test tests[] = {
     HR_TEST(too_many_failures_end_the_run),
     HR_TEST(a_fraction_of_failures_ends_the_run),
     HR_TEST(a_failing_source_is_told_last),
+    HR_TEST(a_source_cannot_end_with_a_flow_status),
     HR_TEST(an_op_cannot_lose_its_item),
     HR_TEST(ten_thousand_failures_are_kept_and_all_counted),
 };
