@@ -274,6 +274,7 @@ def hold_the_gil(seconds):
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
+@pytest.mark.thread_unsafe(reason="measures time")
 @pytest.mark.parametrize("records", [False, True])
 def test_r1_native_stages_go_on_while_the_gil_is_held(large, records):
     """For two seconds nobody can enter Python; the sink fills all the same."""

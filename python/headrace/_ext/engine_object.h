@@ -14,7 +14,7 @@ struct engine {
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
     PyObject *weakrefs;
-    /* guarded by the GIL or the object's critical section */
+    /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
 
