@@ -6,7 +6,7 @@
 
 struct iterator {
     PyObject_HEAD
-    /* guarded by the GIL or the object's critical section */
+    /* in the object's section */
     PyObject *engine; /* NULL: at its end, for good */
     /* const after creation */
     int64_t timeout_ns; /* per item; HR_NO_DEADLINE: none */
@@ -31,21 +31,42 @@ PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
     return (PyObject *)self;
 }
 
+/* A new reference, or NULL at the end: another thread may come to it meanwhile. */
+static PyObject *get_engine(struct iterator *self)
+{
+    hrpy_section section;
+
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *engine = Py_XNewRef(self->engine);
+    hrpy_section_end(&section);
+    return engine;
+}
+
+static void let_go_of_engine(struct iterator *self)
+{
+    hrpy_section section;
+
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *engine = self->engine;
+    self->engine = NULL;
+    hrpy_section_end(&section);
+    Py_XDECREF(engine);
+}
+
 static PyObject *iterator_next(PyObject *obj)
 {
     struct iterator *self = (struct iterator *)obj;
     int64_t deadline_ns = hrpy_engine_deadline(self->timeout_ns);
     PyObject *item = NULL;
 
-    if (!self->engine)
+    PyObject *engine = get_engine(self);
+    if (!engine)
         return NULL;
-    /* A reference: another thread may come to the end meanwhile. */
-    PyObject *engine = Py_NewRef(self->engine);
     int got =
         hrpy_engine_take((struct engine *)engine, self->epoch, deadline_ns, &item);
     Py_DECREF(engine);
     if (got == HRPY_GOT_END)
-        Py_CLEAR(self->engine);
+        let_go_of_engine(self);
     return item;
 }
 

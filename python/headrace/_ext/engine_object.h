@@ -15,7 +15,7 @@ struct engine {
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
     struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
-    /* guarded by the GIL or the object's critical section */
+    /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
     char started;   /* the threads run, or did; true from just before they begin */
 };

@@ -126,7 +126,10 @@ static int raise_failure(struct engine *self, const struct hr_error *err)
         return HRPY_GOT_ERROR;
     }
     PyObject *exc = final_exception(self, err);
+    hrpy_section section;
+    hrpy_section_begin(&section, (PyObject *)self);
     bool told = exc && exc == self->told;
+    hrpy_section_end(&section);
     if (exc && !told)
         raise_object(exc);
     Py_XDECREF(exc);
@@ -166,7 +169,12 @@ static int refill(struct engine *self)
     if (!interrupt)
         return 0;
     PyErr_SetObject((PyObject *)Py_TYPE(interrupt), interrupt);
-    Py_XSETREF(self->told, interrupt);
+    hrpy_section section;
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *before = self->told;
+    self->told = interrupt;
+    hrpy_section_end(&section);
+    Py_XDECREF(before);
     return -1;
 }
 

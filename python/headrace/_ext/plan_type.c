@@ -1,7 +1,8 @@
 /* plan_type.c - headrace._ext.Plan: the stages of a pipeline, in order.
  *
  * A thin layer: headrace.pipeline checks arguments and works out what each stage's
- * outputs have to be; this type hands them to hr_plan. Used by one thread. */
+ * outputs have to be; this type hands them to hr_plan. Methods of one plan exclude each
+ * other; what is added by several threads at once comes in any order. */
 #include "foreign.h"
 
 #include <string.h>
@@ -365,6 +366,28 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
 
 /* ---- the type ---- */
 
+/* METHOD_alone: METHOD, while no other of this plan runs. */
+#define ALONE(method)                                                                  \
+    static PyObject *method##_alone(PyObject *obj, PyObject *args)                     \
+    {                                                                                  \
+        hrpy_section section;                                                          \
+        hrpy_section_begin(&section, obj);                                             \
+        PyObject *result = method(obj, args);                                          \
+        hrpy_section_end(&section);                                                    \
+        return result;                                                                 \
+    }
+
+ALONE(plan_source)
+ALONE(plan_pipe_native)
+ALONE(plan_pipe_python)
+ALONE(plan_aggregate)
+ALONE(plan_fold)
+ALONE(plan_on_error)
+ALONE(plan_retry)
+ALONE(plan_disaggregate)
+ALONE(plan_sink)
+ALONE(plan_build)
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct hr_error err = {0};
@@ -422,32 +445,32 @@ static void plan_dealloc(PyObject *obj)
 }
 
 static PyMethodDef plan_methods[] = {
-    {"source", plan_source, METH_VARARGS,
+    {"source", plan_source_alone, METH_VARARGS,
      "source($self, iterable, name, want, continuous, /)\n--\n\n"
      "Add the source; its items are imported as `want` says."},
-    {"pipe_native", plan_pipe_native, METH_VARARGS,
+    {"pipe_native", plan_pipe_native_alone, METH_VARARGS,
      "pipe_native($self, op, name, concurrency, input_order, key, max_failures, /)\n"
      "--\n\nAdd a stage that runs a native op."},
-    {"pipe_python", plan_pipe_python, METH_VARARGS,
+    {"pipe_python", plan_pipe_python_alone, METH_VARARGS,
      "pipe_python($self, op, kind, name, concurrency, input_order, key, max_failures, "
      "want, /)\n--\n\n"
      "Add a stage that calls op; its results are imported as `want` says."},
-    {"aggregate", plan_aggregate, METH_VARARGS,
+    {"aggregate", plan_aggregate_alone, METH_VARARGS,
      "aggregate($self, n, drop_last, columns, /)\n--\n\nAdd a stage that makes lists."},
-    {"fold", plan_fold, METH_VARARGS,
+    {"fold", plan_fold_alone, METH_VARARGS,
      "fold($self, accumulate, flush, name, drop_last, max_failures, want, /)\n--\n\n"
      "Add a stage that calls accumulate(item), and flush() at each end."},
-    {"on_error", plan_on_error, METH_O,
+    {"on_error", plan_on_error_alone, METH_O,
      "on_error($self, raises, /)\n--\n\n"
      "The first failure of the stage that was added last ends the run, or not."},
-    {"retry", plan_retry, METH_VARARGS,
+    {"retry", plan_retry_alone, METH_VARARGS,
      "retry($self, times, backoff_ns, backoff_max_ns, statuses, on, /)\n--\n\n"
      "Try failed items of the stage that was added last again."},
-    {"disaggregate", plan_disaggregate, METH_NOARGS,
+    {"disaggregate", plan_disaggregate_alone, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
-    {"sink", plan_sink, METH_VARARGS,
+    {"sink", plan_sink_alone, METH_VARARGS,
      "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
-    {"build", plan_build, METH_VARARGS,
+    {"build", plan_build_alone, METH_VARARGS,
      "build($self, num_threads, note_stage, too_many_failures, inner, /)\n--\n\n"
      "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
     {NULL, NULL, 0, NULL},
