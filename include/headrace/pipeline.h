@@ -77,7 +77,7 @@ hr_plan_source(struct hr_plan *plan, struct hr_source *source, struct hr_error *
 HR_API HR_MUST_USE enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
                                                const struct hr_stage_options *options,
                                                struct hr_error *err);
-/* Lists of n items, n from 1 to 500,000 (the last may be shorter, unless drop_last). With
+/* Lists of n items, n from 1 to 1,048,576 (the last may be shorter, unless drop_last). With
  * columns, items must be records, and one record of lists comes out instead of a list of
  * records. */
 HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n,
@@ -114,7 +114,7 @@ HR_API HR_MUST_USE enum hr_status hr_plan_retry(struct hr_plan *plan,
 
 /* ---- the last stage ---- */
 
-/* Up to buffer_size (1 to 1,000,000) finished items wait for the consumer, besides those
+/* Up to buffer_size (1 to 1,048,576) finished items wait for the consumer, besides those
  * being made. */
 HR_API HR_MUST_USE enum hr_status
 hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size, struct hr_error *err);

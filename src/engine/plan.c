@@ -13,7 +13,7 @@ enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
 /* With these any channel stays below what the scheduler allows (2^20 places): behind the
  * source it has room for two batches, elsewhere for a batch or the sink's items and for
  * what as many tasks as `concurrency` may hold. */
-enum { CONCURRENCY_MAX = 4096, BATCH_MAX = 500000, SINK_MAX = 1000000 };
+enum { CONCURRENCY_MAX = 4096 };
 
 enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
 {
@@ -209,9 +209,9 @@ enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
 enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last,
                                  int columns, struct hr_error *err)
 {
-    if (n == 0 || n > BATCH_MAX)
+    if (n == 0 || n > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "aggregate: n must be 1 to %d, got %u", BATCH_MAX, n);
+                            "aggregate: n must be 1 to 1,048,576, got %u", n);
     char name[32];
     (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
     enum hr_status status =
@@ -274,9 +274,9 @@ enum hr_status hr_plan_retry(struct hr_plan *plan, const struct hr_retry_policy 
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
                             struct hr_error *err)
 {
-    if (buffer_size == 0 || buffer_size > SINK_MAX)
+    if (buffer_size == 0 || buffer_size > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "sink: buffer_size must be 1 to %d, got %u", SINK_MAX,
+                            "sink: buffer_size must be 1 to 1,048,576, got %u",
                             buffer_size);
     enum hr_status status =
         add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
@@ -346,18 +346,20 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
  * batch, so that the next stage finds work. In input order a finished result keeps its
  * place until its turn: the places are the reorder window, and as many more let the other
  * tasks go on beside a slow one. Behind the source it is the read-ahead: twice a batch, so
- * that half of it can be refilled while the other half is used. */
+ * that half of it can be refilled while the other half is used. Near the limit of the
+ * scheduler there is less to spare. */
 uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
 {
     uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
                         ? plan->sink_buffer
                         : max_u32(2, plan->sched_stages[i + 1].arity);
-    if (i == 0)
-        return max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
     uint32_t held = plan->sched_stages[i].concurrency;
     if (plan->sched_stages[i].order == HR_ORDER_INPUT && held > 1)
         held *= 2;
-    return held + next;
+    uint32_t places = held + next;
+    if (i == 0)
+        places = max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
+    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
 }
 
 enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,

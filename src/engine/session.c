@@ -249,7 +249,12 @@ static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
 {
     if (p->cancelled)
         return; /* the consumer has been told of the end */
-    hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
+    /* The run's end and the item's entry both have it. */
+    struct hr_value copy = HR_VALUE_EMPTY;
+    if (call->exception.cls)
+        copy = call->exception.cls->share(&call->exception);
+    hr__ledger_end(&p->ledger, stage->name, item, &call->error, &copy);
+    hr_value_release(&copy); /* not the last one: no foreign code under the lock */
     hr__engine_cancel_locked(p, now_ns, after);
 }
 

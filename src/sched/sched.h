@@ -36,9 +36,10 @@ typedef uint64_t hr_handle; /* 0 is "none" */
 enum {
     HR_SCHED_STAGES_MAX = 256,
     HR_SCHED_LANES_MAX = 8,
-    HR_SCHED_FAN_MAX = 64,   /* in- or out-edges of one stage */
-    HR_SCHED_GRANT_MAX = 16, /* outputs per claim */
-    HR_SCHED_PROBATION = 100 /* invocations before a failure fraction counts */
+    HR_SCHED_FAN_MAX = 64,           /* in- or out-edges of one stage */
+    HR_SCHED_GRANT_MAX = 16,         /* outputs per claim */
+    HR_SCHED_CAPACITY_MAX = 1 << 20, /* places of an edge */
+    HR_SCHED_PROBATION = 100         /* invocations before a failure fraction counts */
 };
 
 enum hr_stage_kind {

@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { CAPACITY_MAX = 1 << 20, CAPACITY_SUM_MAX = 1 << 30, CONCURRENCY_MAX = 1 << 16 };
+enum { CAPACITY_SUM_MAX = 1 << 30, CONCURRENCY_MAX = 1 << 16 };
 
 static const char *kind_name(enum hr_stage_kind kind)
 {
@@ -83,11 +83,11 @@ static enum hr_status check_edge(const struct hr_sched_plan *plan, uint32_t i,
             "edge %u: must lead from a lower to a higher stage below %u, "
             "not from %u to %u",
             i, plan->stage_count, edge->from, edge->to);
-    if (edge->capacity < 1 || edge->capacity > CAPACITY_MAX)
+    if (edge->capacity < 1 || edge->capacity > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(
             err, HR_ERR_ARG, "sched", 0,
             "edge %u (stage %u to %u): capacity must be 1 to %d, not %u", i, edge->from,
-            edge->to, CAPACITY_MAX, edge->capacity);
+            edge->to, HR_SCHED_CAPACITY_MAX, edge->capacity);
     to = &plan->stages[edge->to];
     if (to->kind == HR_STAGE_AGGREGATE && edge->capacity < to->arity)
         return refuse(err, plan, edge->to,

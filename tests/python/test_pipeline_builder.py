@@ -171,3 +171,43 @@ def test_a_long_name_is_cut_between_characters():
     name = "é" * 40
     pipeline = PipelineBuilder().add_source([1]).pipe(str, name=name).add_sink().build()
     assert pipeline.stats().stages[1].name == "é" * 31  # 62 of 63 bytes
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"name": 5}, TypeError, "name must be a str, got 5"),
+        ({"name": "a\0b"}, ValueError, "name must not contain a NUL character"),
+        ({"name": "\ud800"}, ValueError, "name must not contain surrogates"),
+        ({"key": "a\0b"}, ValueError, "key must not contain a NUL character"),
+        ({"key": "\ud800"}, ValueError, "key must not contain surrogates"),
+        ({"key": 2**63}, ValueError, "key must be from -64 to 63"),
+    ],
+)
+def test_names_and_keys_that_the_engine_cannot_take(options, error, text):
+    with pytest.raises(error, match=f"^{text}"):
+        PipelineBuilder().pipe(double, **options)
+
+
+def test_any_number_of_failures_may_be_allowed():
+    builder = PipelineBuilder().add_source([1]).pipe(double, max_failures=2**70)
+    assert list(builder.add_sink().build(num_threads=1)) == [2]
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_the_largest_batch_and_sink(concurrency):
+    for before_aggregate in (False, True):
+        builder = PipelineBuilder().add_source(range(5))
+        if before_aggregate:
+            builder.pipe(double, concurrency=concurrency, output_order="input")
+        builder.aggregate(2**20).disaggregate()
+        builder.pipe(double, concurrency=concurrency, output_order="input")
+        pipeline = builder.add_sink(2**20).build(num_threads=1)
+        factor = 4 if before_aggregate else 2
+        assert list(pipeline) == [factor * x for x in range(5)]
+
+
+def test_a_batch_over_the_limit_is_refused_by_its_name():
+    builder = PipelineBuilder().add_source(range(5)).aggregate(2**20 + 1).add_sink()
+    with pytest.raises(ValueError, match=r"^aggregate: n must be 1 to 1,048,576, got"):
+        builder.build()

@@ -4,8 +4,6 @@
  * iterate all hear of its end, and none gets items of the next one by the old iterator. */
 #include "engine_object.h"
 
-#include "base/sys.h"
-
 struct iterator {
     PyObject_HEAD
     /* guarded by the GIL or the object's critical section */
@@ -19,9 +17,9 @@ PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
 {
     struct hrpy_state *state = ((struct engine *)engine)->state;
     PyTypeObject *type = state->iterator_type;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns) ||
+    if (hrpy_engine_timeout(timeout, &timeout_ns) ||
         hrpy_engine_check((struct engine *)engine))
         return NULL;
     struct iterator *self = (struct iterator *)type->tp_alloc(type, 0);
@@ -29,22 +27,18 @@ PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
         return NULL;
     self->engine = Py_NewRef(engine);
     self->epoch = hr__pipeline_epoch(((struct engine *)engine)->pipeline);
-    self->timeout_ns = HR_NO_DEADLINE;
-    if (deadline_ns != HR_NO_DEADLINE)
-        self->timeout_ns = (int64_t)(PyFloat_AsDouble(timeout) * 1e9);
+    self->timeout_ns = timeout_ns;
     return (PyObject *)self;
 }
 
 static PyObject *iterator_next(PyObject *obj)
 {
     struct iterator *self = (struct iterator *)obj;
-    int64_t deadline_ns = HR_NO_DEADLINE;
+    int64_t deadline_ns = hrpy_engine_deadline(self->timeout_ns);
     PyObject *item = NULL;
 
     if (!self->engine)
         return NULL;
-    if (self->timeout_ns != HR_NO_DEADLINE)
-        deadline_ns = HR_SYS(now_ns)() + self->timeout_ns;
     /* A reference: another thread may come to the end meanwhile. */
     PyObject *engine = Py_NewRef(self->engine);
     int got =

@@ -16,8 +16,8 @@ struct engine {
     struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
     /* guarded by the GIL or the object's critical section */
-    bool started;
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
+    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
@@ -29,8 +29,10 @@ int hrpy_engine_check(const struct engine *self);
  * set (TimeoutError at deadline_ns; nothing is lost). */
 int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
                      PyObject **out);
-/* None (for ever) or seconds from now, as a deadline. 0, or -1 with an exception set. */
-int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
+/* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
+int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
+/* That long from now. */
+int64_t hrpy_engine_deadline(int64_t timeout_ns);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);

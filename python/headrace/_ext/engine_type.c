@@ -207,7 +207,8 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
     }
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
-    if (refill(self))
+    /* A source may pause at any item, and a deadline cannot interrupt it. */
+    if (deadline_ns == HR_NO_DEADLINE && refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
         int got = try_take(self, epoch, out);
@@ -218,33 +219,42 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
     }
 }
 
-int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns)
+int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns)
 {
     *out_ns = HR_NO_DEADLINE;
     if (timeout == Py_None)
         return 0;
     double seconds = PyFloat_AsDouble(timeout);
-    if (seconds == -1.0 && PyErr_Occurred())
+    if (seconds == -1.0 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "timeout must be None or seconds >= 0, got %R", timeout);
         return -1;
+    }
     if (!(seconds >= 0.0)) {
         PyErr_Format(PyExc_ValueError, "timeout must be None or seconds >= 0, got %R",
                      timeout);
         return -1;
     }
     if (seconds < 1e9)
-        *out_ns = HR_SYS(now_ns)() + (int64_t)(seconds * 1e9);
+        *out_ns = (int64_t)(seconds * 1e9);
     return 0;
+}
+
+int64_t hrpy_engine_deadline(int64_t timeout_ns)
+{
+    return timeout_ns == HR_NO_DEADLINE ? timeout_ns : HR_SYS(now_ns)() + timeout_ns;
 }
 
 static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 {
     PyObject *item = NULL;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns))
+    if (hrpy_engine_timeout(timeout, &timeout_ns))
         return NULL;
-    if (hrpy_engine_take((struct engine *)obj, HR_EPOCH_ANY, deadline_ns, &item) ==
-        HRPY_GOT_END)
+    if (hrpy_engine_take((struct engine *)obj, HR_EPOCH_ANY,
+                         hrpy_engine_deadline(timeout_ns), &item) == HRPY_GOT_END)
         PyErr_SetString(PyExc_EOFError,
                         "the pipeline has no more items, or none in this epoch");
     return item;
@@ -266,13 +276,16 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
+    char before = self->started;
+    self->started = true; /* already here: an operation may call stop() at once */
     Py_BEGIN_ALLOW_THREADS
     status = hr_pipeline_start(self->pipeline, &err);
     Py_END_ALLOW_THREADS
     hrpy_log_flush(self->state);
-    if (status != HR_OK)
+    if (status != HR_OK) {
+        self->started = before;
         return hrpy_raise(self->state, &err);
-    self->started = true;
+    }
     Py_RETURN_NONE;
 }
 
@@ -317,10 +330,11 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     struct engine *self = (struct engine *)obj;
     struct hr_error err = {0};
     enum hr_status status = HR_TIMEOUT;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns) || hrpy_engine_check(self))
+    if (hrpy_engine_timeout(timeout, &timeout_ns) || hrpy_engine_check(self))
         return NULL;
+    int64_t deadline_ns = hrpy_engine_deadline(timeout_ns);
     cancel_all(self->pipeline, self->inner);
     for (;;) {
         int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
@@ -478,6 +492,8 @@ static PyMethodDef engine_methods[] = {
 };
 
 static PyMemberDef engine_members[] = {
+    {"started", T_BOOL, offsetof(struct engine, started), READONLY,
+     "Whether the threads were started. No Ctrl-C can come between the two."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY,
      NULL},
     {NULL, 0, 0, 0, NULL},

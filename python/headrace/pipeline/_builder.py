@@ -23,6 +23,7 @@ from headrace.pipeline._stages import (
     check_count,
     check_key,
     check_max_failures,
+    check_text,
     op_name,
     resolve_op,
 )
@@ -154,7 +155,7 @@ class PipelineBuilder:
         stage = Pipe(
             op=call,
             kind=kind,
-            name=op_name(op) if name is None else name,
+            name=op_name(op) if name is None else check_text("name", name),
             key=check_key(key),
             concurrency=check_count("concurrency", concurrency),
             input_order=output_order == "input",
@@ -179,7 +180,7 @@ class PipelineBuilder:
         Batches do not go across the epochs of a continuous source.
 
         Args:
-            rule: A number n, at most 500,000, for lists of n items, the last of which
+            rule: A number n, at most 1,048,576, for lists of n items, the last of which
                 may be shorter; or an `~headrace.pipeline.defs.Aggregator` with a rule
                 of its own. Its methods are called in the engine's threads, one at a
                 time. Each `build` takes a copy of it (`copy.deepcopy`), so that no

@@ -45,13 +45,12 @@ class Pipeline:
         self._length = length
         self._stages = stages
         self._lock = threading.Lock()
-        self._started = False
         self._stopped = False
         self._failures = Failures(engine)
 
     def __repr__(self) -> str:
         state = "created"
-        if self._started:
+        if self._engine.started:
             state = "stopped" if self._stopped else "running"
         return f"<Pipeline {self._stages}, {state}>"
 
@@ -65,23 +64,20 @@ class Pipeline:
 
         """
         with self._lock:
-            if self._started:
+            if self._engine.started:
                 raise RuntimeError("the pipeline was started before; build a new one")
             self._start_locked()
 
     def _start_locked(self) -> None:
+        # The engine knows whether it was started: a flag kept here would be wrong after
+        # a KeyboardInterrupt on either side of the call.
         stop_at_exit(self._engine)
-        self._started = True  # before: an operation may call stop() at once
-        try:
-            self._engine.start()
-        except BaseException:
-            self._started = False
-            raise
+        self._engine.start()
 
     def _ensure_started(self) -> None:
-        if not self._started:
+        if not self._engine.started:
             with self._lock:
-                if not self._started:
+                if not self._engine.started:
                     self._start_locked()
 
     def stop(self, *, timeout: float | None = None) -> None:
@@ -99,7 +95,7 @@ class Pipeline:
                 item. `stop` may be called again.
 
         """
-        if not self._started:
+        if not self._engine.started:
             return
         self._stopped = True
         try:

@@ -130,14 +130,33 @@ def check_max_failures(value: MaxFailures) -> MaxFailures:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"max_failures must be an int or a Fraction, got {value!r}")
-    return value
+    return min(value, 2**63 - 1)
 
 
 def check_key(key: Key) -> Key:
     """Return a key that selects a field of a tuple or a dict, or raise TypeError."""
-    if key is None or (isinstance(key, (int, str)) and not isinstance(key, bool)):
-        return key
-    raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if isinstance(key, bool) or not isinstance(key, int | str | None):
+        raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if isinstance(key, str):
+        check_text("key", key)
+    elif key is not None and not -64 <= key < 64:
+        raise ValueError(
+            f"key must be from -64 to 63 (a tuple has at most 64 fields), got {key!r}"
+        )
+    return key
+
+
+def check_text(what: str, text: str) -> str:
+    """Return a text that the engine can take, or raise."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, got {text!r}")
+    if "\0" in text:
+        raise ValueError(f"{what} must not contain a NUL character, got {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} must not contain surrogates, got {text!r}") from None
+    return text
 
 
 # ---- operations ----
