@@ -262,6 +262,9 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
         return status;
     }
     p->started = true;
+    /* relaxed: the caller's own reference keeps it alive so far; this one is for an op
+     * that frees the pipeline before we are through. */
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->started_ns = p->foreign_progress_ns = HR_SYS(now_ns)();
     status = start_threads_locked(p, err);
     if (status != HR_OK)
@@ -270,6 +273,7 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     hr__engine_unlock(p, &after);
     if (status == HR_OK)
         hr__loop_add(&p->loop, &p->watchdog);
+    hr__pipeline_unref(p);
     return status; /* threads that did start end by the cancel, and are joined by stop */
 }
 
