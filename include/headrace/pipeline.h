@@ -20,9 +20,13 @@ extern "C" {
 /* A native source is advanced by one worker at a time. */
 struct hr_source_class {
     const char *name;
-    /* HR_OK with *out filled, HR_END, or a failure with *err filled (the source ends). */
+    /* HR_OK with *out filled; HR_EPOCH at the end of a pass, if another one follows;
+     * HR_END; or a failure with *err filled (the source ends). */
     enum hr_status (*next)(void *state, struct hr_value *out, struct hr_error *err);
     void (*free_state)(void *state);
+    /* Not 0: next never waits for anything but memory. Then several items are taken at
+     * once; else each goes on before the next is asked for. */
+    int is_prompt;
 };
 
 struct hr_source {
@@ -85,6 +89,34 @@ HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32
 /* The elements of each list, one by one. */
 HR_API HR_MUST_USE enum hr_status hr_plan_disaggregate(struct hr_plan *plan,
                                                        struct hr_error *err);
+/* ---- the stage that was added last: what to do about failures ---- */
+
+enum hr_on_error {
+    HR_ON_ERROR_SKIP = 0, /* a failed item is left out, and listed */
+    HR_ON_ERROR_RAISE = 1 /* the first failure ends the run, like that of a source. In
+                             input order nothing that comes after it is delivered */
+};
+
+/* Errors: HR_ERR_STATE (no stage; a source or sink). */
+HR_API HR_MUST_USE enum hr_status
+hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error, struct hr_error *err);
+
+/* A failed item is tried again. Before the n-th retry it waits for a random time from 0
+ * to backoff_ns × 2^(n-1), at most backoff_max_ns, with its place in the channel kept,
+ * so that no more than `concurrency` items are in work or waiting. */
+struct hr_retry_policy {
+    uint32_t times;
+    int64_t backoff_ns, backoff_max_ns;
+    uint64_t statuses; /* tried again if it failed with one of these: bit i, status i */
+};
+
+/* Errors: HR_ERR_STATE (the stage does not make one item of one), HR_ERR_ARG. */
+HR_API HR_MUST_USE enum hr_status hr_plan_retry(struct hr_plan *plan,
+                                                const struct hr_retry_policy *policy,
+                                                struct hr_error *err);
+
+/* ---- the last stage ---- */
+
 /* Up to buffer_size (1 to 1,048,576) finished items wait for the consumer, besides those
  * being made. */
 HR_API HR_MUST_USE enum hr_status
@@ -115,7 +147,9 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_start(struct hr_pipeline *pipeline
 
 /* Take the next item. deadline_ns: CLOCK_MONOTONIC, HR_NO_DEADLINE to wait for ever,
  * 0 not to wait. *out is the caller's to release.
- * HR_END after the last item, or after a stop. A source that failed, or a stage that failed too often,
+ * HR_EPOCH at the end of each pass of a source that makes several; the next call goes
+ * on with the next one. HR_END after the last item, or after a stop. A source that
+ * failed, or a stage that failed too often,
  * is told once, after all items that came before: its status and *err; then HR_END.
  * Errors: HR_TIMEOUT, HR_ERR_STATE (not started; a forked child). Threads: any. */
 HR_API HR_MUST_USE enum hr_status hr_pipeline_next(struct hr_pipeline *pipeline,
@@ -141,7 +175,8 @@ struct hr_stage_stats {
     char name[64];
     uint32_t concurrency;
     uint64_t items_in, items_out, filtered, failed, released;
-    uint32_t running;          /* tasks in flight */
+    uint64_t retried; /* calls that failed and were, or are to be, made again */
+    uint32_t running; /* tasks in flight */
     uint32_t queued, capacity; /* of its input channel; of the sink: for the consumer */
     uint64_t busy_ns;          /* running tasks, summed over threads */
     uint64_t starved_ns;       /* one more task could run, but there is no input */

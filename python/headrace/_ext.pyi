@@ -112,6 +112,7 @@ class _StageStats(TypedDict):
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -137,7 +138,9 @@ class _Summary(TypedDict):
 @final
 class Plan:
     def __new__(cls) -> Plan: ...
-    def source(self, iterable: Iterable[Any], name: str, want: _Shape, /) -> None: ...
+    def source(
+        self, iterable: Iterable[Any], name: str, want: _Shape, continuous: bool, /
+    ) -> None: ...
     def pipe_native(
         self,
         op: Op,
@@ -161,13 +164,34 @@ class Plan:
         /,
     ) -> None: ...
     def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
+    def fold(
+        self,
+        accumulate: Callable[[Any], Any],
+        flush: Callable[[], Any],
+        name: str,
+        drop_last: bool,
+        max_failures: _MaxFailures,
+        want: _Shape,
+        /,
+    ) -> None: ...
     def disaggregate(self, /) -> None: ...
+    def on_error(self, raises: bool, /) -> None: ...
+    def retry(
+        self,
+        times: int,
+        backoff_ns: int,
+        backoff_max_ns: int,
+        statuses: int,
+        on: tuple[type[BaseException], ...] | None,
+        /,
+    ) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(
         self,
         num_threads: int,
         note_stage: Callable[[BaseException, str, int, str], None],
         too_many_failures: Callable[[str, str, list[_Failure]], BaseException],
+        inner: Engine | None,
         /,
     ) -> Engine: ...
 

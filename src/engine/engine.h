@@ -45,6 +45,7 @@ enum hr_stage_body {
     HR_BODY_FOREIGN_SOURCE,
     HR_BODY_FOREIGN_MAP,
     HR_BODY_FOREIGN_EXPAND,
+    HR_BODY_FOREIGN_FOLD,
     HR_BODY_SINK
 };
 
@@ -69,8 +70,13 @@ struct hr_stage {
     struct hr_source source;
     struct hr_op op;
     struct hr_foreign foreign;
+    bool raises;  /* HR_ON_ERROR_RAISE, */
+    bool ordered; /* and first means: in input order */
+    struct hr_retry_policy retry;
     /* under lock */
-    int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
+    uint64_t retried;
+    int64_t ema_ns;     /* smoothed time of one task; 0: not known yet */
+    int64_t fold_first; /* fold: index of the first item since its last result, or -1 */
     uint64_t busy_ns, attach_ns, attached_ns; /* of tasks that are over */
     struct hr_stage_times shown;              /* with those of running ones, at last */
     struct hr_histogram task_times;
@@ -82,6 +88,24 @@ struct hr_task_state {
     struct hr_item *item;
     void *iterator;
     size_t position;
+    uint32_t attempts; /* that have failed */
+};
+
+/* A task that waits for its next attempt, by task number. */
+struct hr_retry {
+    struct hr_claim claim;
+    int64_t due_ns;
+    struct hr_retry *next;
+};
+
+/* Tasks that failed and will be tried again; see retry.c. */
+struct hr_retries {
+    struct hr_retry *tasks; /* NULL: no stage has retries */
+    /* under lock */
+    struct hr_retry *waiting; /* soonest first */
+    struct hr_retry *due, *due_last;
+    uint64_t random;
+    struct hr_timer timer;
 };
 
 struct hr_worker;
@@ -184,10 +208,15 @@ struct hr_pipeline {
     uint32_t foreign_active; /* workers inside a session */
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
+    bool source_is_prompt;
     size_t read_ahead_bytes;
     bool gate_shut;
+    bool
+        pass_begins; /* the source's next pull begins a pass over a continuous source */
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
+    uint32_t ledger_stage; /* whose failure it is that ends the run */
+    struct hr_retries retries;
     struct hr_waiter *stoppers;
     struct hr_trace *traces; /* this one and earlier ones; freed with the pipeline */
     bool tracing;
@@ -286,14 +315,37 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  const struct hr_item *item, const struct hr_error *err,
                                  struct hr_value *exception) HR_ENGINE_LOCKED;
 /* May a worker take several items of the stage at once? Those finished first then wait
- * for the last, which must not keep a consumer waiting. */
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
-                               const struct hr_stage *stage) HR_ENGINE_LOCKED;
+ * for the last: only where a batch further down makes them wait anyway. */
+bool hr__stage_may_ride(const struct hr_stage *stage);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
                               uint32_t tasks) HR_ENGINE_LOCKED;
 void hr__pipeline_unref(struct hr_pipeline *p);
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
                                             struct hr_error *err);
+
+/* A task has failed: see on_error. Before the scheduler hears of it. exception: as of
+ * hr__engine_fail_item_locked. */
+void hr__engine_fail_task_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception,
+                                 struct hr_after *after) HR_ENGINE_LOCKED;
+
+/* ---- retry.c: tasks that failed and are tried again ---- */
+enum hr_status hr__retries_init(struct hr_pipeline *p, struct hr_error *err);
+void hr__retries_fini(struct hr_pipeline *p);
+/* The task of a map stage has failed: shall it be tried again? Then the claim is kept, and
+ * comes back by hr__retry_take_locked when its time has come. */
+bool hr__retry_later_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                            bool may_retry, int64_t now_ns,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
+/* The next task of these lanes that is due; `first` is false in its claim. */
+bool hr__retry_take_locked(struct hr_pipeline *p, uint32_t lanes,
+                           struct hr_claim *out) HR_ENGINE_LOCKED;
+/* The stage of that, or -1. */
+int hr__retry_peek_locked(const struct hr_pipeline *p, uint32_t lanes) HR_ENGINE_LOCKED;
+/* Let go of those that the run does not want any more. */
+void hr__retry_sweep_locked(struct hr_pipeline *p, int64_t now_ns,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -347,6 +399,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns) HR_ENGINE_LOCKED;
+/* Shut the source while too many bytes are ahead, or open it again. */
+void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED;
 /* An item is let go that may still count as read ahead. */
 void hr__source_uncount_locked(struct hr_pipeline *p,
                                struct hr_item *item) HR_ENGINE_LOCKED;

@@ -62,7 +62,8 @@ static void mark_batched(struct hr_pipeline *p)
     bool batched = false;
     for (uint32_t i = p->stage_count; i-- > 0;) {
         p->stages[i].is_batched = batched;
-        batched = batched || p->stages[i].body == HR_BODY_COLLATE;
+        batched = batched || p->stages[i].body == HR_BODY_COLLATE ||
+                  p->stages[i].body == HR_BODY_FOREIGN_FOLD;
     }
 }
 
@@ -70,6 +71,14 @@ static bool has_foreign_stage(const struct hr_plan *plan)
 {
     for (uint32_t i = 1; i < plan->count; i++)
         if (plan->stages[i].foreign.cls)
+            return true;
+    return false;
+}
+
+static bool has_retries(const struct hr_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->count; i++)
+        if (plan->stages[i].retry.times > 0)
             return true;
     return false;
 }
@@ -106,7 +115,7 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
         init_worker(p, i);
-    return HR_OK;
+    return has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
 }
 
 static void free_all(struct hr_pipeline *p)
@@ -126,6 +135,7 @@ static void free_all(struct hr_pipeline *p)
     hr__items_fini(&p->items);
     hr__free(p->workers);
     hr__free(p->tasks);
+    hr__retries_fini(p);
     hr__sched_free(&p->sched);
     hr__loop_fini(&p->loop);
     hr__mutex_fini(&p->lock);
@@ -255,6 +265,9 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
         return status;
     }
     p->started = true;
+    /* relaxed: the caller's own reference keeps it alive so far; this one is for an op
+     * that frees the pipeline before we are through. */
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->started_ns = p->foreign_progress_ns = HR_SYS(now_ns)();
     hr__sched_begin(p->sched, p->started_ns);
     status = start_threads_locked(p, err);
@@ -264,6 +277,7 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     hr__engine_unlock(p, &after);
     if (status == HR_OK)
         hr__loop_add(&p->loop, &p->watchdog);
+    hr__pipeline_unref(p);
     return status; /* threads that did start end by the cancel, and are joined by stop */
 }
 
@@ -320,6 +334,23 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     hr__engine_wake_workers_locked(p, -1, now_ns, &after);
     hr__engine_wake_helper_locked(p, &after);
     hr__engine_unlock(p, &after);
+}
+
+bool hr__pipeline_in_source(const struct hr_pipeline *p)
+{
+    const struct hr_worker *self = hr__worker_self();
+    return (self && self->pipeline == p && self->stage == 0) ||
+           hr__source_is_refilling(p);
+}
+
+bool hr__pipeline_ended(struct hr_pipeline *p)
+{
+    if (hr__pipeline_forked(p))
+        return true;
+    hr__engine_lock(p);
+    bool ended = p->ended;
+    hr__engine_unlock_only(p);
+    return ended;
 }
 
 static void unlist_stopper_locked(struct hr_pipeline *p,

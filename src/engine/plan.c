@@ -99,7 +99,7 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
     if (status != HR_OK)
         return status;
     struct hr_stage *stage = &plan->stages[plan->count];
-    *stage = (struct hr_stage){.body = body, .concurrency = 1};
+    *stage = (struct hr_stage){.body = body, .concurrency = 1, .fold_first = -1};
     (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
     if (strlen(name) >= sizeof(stage->name))
         stage->name[hr__utf8_cut(name, sizeof(stage->name) - 1)] = '\0';
@@ -230,6 +230,47 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
                "disaggregate", err);
 }
 
+static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
+{
+    if (plan->count < 2 || plan->complete)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan's last stage is its %s, not one that has tasks",
+                            plan->complete ? "sink" : "source");
+    return HR_OK;
+}
+
+enum hr_status hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error,
+                                struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    struct hr_sched_stage *sched = &plan->sched_stages[plan->count - 1];
+    sched->cuts = last(plan)->raises = on_error == HR_ON_ERROR_RAISE;
+    last(plan)->ordered = sched->order == HR_ORDER_INPUT;
+    return HR_OK;
+}
+
+enum hr_status hr_plan_retry(struct hr_plan *plan, const struct hr_retry_policy *policy,
+                             struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    if (plan->sched_stages[plan->count - 1].kind != HR_STAGE_MAP)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "retry: stage '%s' does not make one item of one",
+                            last(plan)->name);
+    if (policy->backoff_ns < 0 || policy->backoff_max_ns < 0)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "retry: backoff_ns %lld and backoff_max_ns %lld must be 0 "
+                            "or more",
+                            (long long)policy->backoff_ns,
+                            (long long)policy->backoff_max_ns);
+    last(plan)->retry = *policy;
+    return HR_OK;
+}
+
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
                             struct hr_error *err)
 {
@@ -274,6 +315,21 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
                  "stage", options, err);
     if (status != HR_OK)
         return status;
+    last(plan)->foreign = *foreign;
+    *foreign = (struct hr_foreign){NULL, NULL};
+    return HR_OK;
+}
+
+enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool drop_last,
+                                     const struct hr_stage_options *options,
+                                     struct hr_error *err)
+{
+    enum hr_status status = add_pipe(plan, HR_STAGE_FOLD, HR_BODY_FOREIGN_FOLD,
+                                     HR_LANE_FOREIGN, "aggregate", options, err);
+    if (status != HR_OK)
+        return status;
+    plan->sched_stages[plan->count - 1].drop_last = drop_last;
     last(plan)->foreign = *foreign;
     *foreign = (struct hr_foreign){NULL, NULL};
     return HR_OK;

@@ -64,6 +64,7 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->items_out = counts.out;
     out->filtered = counts.filtered;
     out->failed = counts.failed;
+    out->retried = stage->retried;
     out->released = counts.released;
     out->running = counts.running;
     out->queued = counts.queued;

@@ -259,7 +259,7 @@ void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim 
         return;
     }
     if (outcome == HR_TASK_FAILED)
-        hr__engine_fail_item_locked(p, claim->stage, item, err, exception);
+        hr__engine_fail_task_locked(p, claim, item, err, exception, after);
     (void)hr__sched_finish(p->sched, claim->task, outcome, NULL, 0, now_ns);
     hr__engine_let_go(after, item);
 }
@@ -319,7 +319,7 @@ static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKE
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t n = 1;
-    if (stage->body != HR_BODY_OP || !hr__stage_may_ride_locked(p, stage))
+    if (stage->body != HR_BODY_OP || !hr__stage_may_ride(stage))
         return n;
     int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
     while (n < HR_SCHED_GRANT_MAX && n < most &&
@@ -350,6 +350,10 @@ static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status sta
         status = hr_error_set(err, HR_ERR_DEADLINE, "pipeline", 0,
                               "stage '%s' took longer than its deadline",
                               p->stages[claim->stage].name);
+    bool again = outcome_of(status) == HR_TASK_FAILED &&
+                 (p->stages[claim->stage].retry.statuses >> status & 1) != 0;
+    if (hr__retry_later_locked(p, claim, again, end_ns, after))
+        return;
     hr__engine_finish_item_locked(p, claim, hr__item_of(claim->inputs[0]),
                                   outcome_of(status), err, &none, end_ns, after);
 }
@@ -486,10 +490,12 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
         else
             hr__error_complete(&call->error, status, source->cls->name);
     }
-    call->outcome = status == HR_OK    ? HR_TASK_MORE
-                    : status == HR_END ? HR_TASK_DONE
-                                       : HR_TASK_FAILED;
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                    : status == HR_END   ? HR_TASK_DONE
+                                         : HR_TASK_FAILED;
     call->exception = none;
+    call->prompt = source->cls->is_prompt != 0;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);
@@ -531,6 +537,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     uint32_t count = ride_locked(w, now_ns);
     for (uint32_t i = 0; claim->stage == 1 && i < count; i++)
         hr__source_taken_locked(p, &w->claims[i], now_ns);
+    if (claim->first && stage->body == HR_BODY_OP)
+        p->tasks[claim->task].attempts = 0;
     int64_t index = item_index_locked(p, claim);
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
@@ -580,7 +588,8 @@ static void unlist_parked_locked(struct hr_pipeline *p,
 static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
-    if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0)
+    if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0 ||
+        hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0)
         return now_ns + PARK_MIN_NS;
     hr__mutex_lock(&p->sink.lock);
     bool ready = p->sink.count > 0;
@@ -621,6 +630,11 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
     struct hr_fork *fork = find_fork_locked(p);
     if (fork)
         return help_locked(w, fork, now_ns, after);
+    if (hr__retry_take_locked(p, HR_LANES_NATIVE, &w->claims[0]))
+        return hr__worker_run_native_locked(w, now_ns, after);
+    if (hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0 &&
+        hr__session_allowed_locked(p, now_ns))
+        return hr__session_run_locked(w, now_ns, after);
     int native = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int foreign = -1;
     if (hr__session_allowed_locked(p, now_ns))

@@ -70,6 +70,10 @@ struct hr_sched_stage {
     /* with fraction_den > 0: tolerated failures / invocations, once HR_SCHED_PROBATION
      * invocations were seen */
     uint32_t fraction_num, fraction_den;
+    /* The first failure ends the stage, whatever else is tolerated, and nothing leaves it
+     * that comes after the failed task: in input order what was started later, else what
+     * is of later epochs. */
+    bool cuts;
 };
 
 struct hr_sched_edge {
@@ -154,6 +158,9 @@ uint32_t hr__sched_finish(struct hr_sched *sched, uint32_t task,
  * is the caller's to refuse (finish it as failed). */
 uint32_t hr__sched_finish_route(struct hr_sched *sched, uint32_t task, uint32_t path,
                                 hr_handle output, int64_t now_ns);
+
+/* Will the outputs of this task, which is in flight, be refused? */
+bool hr__sched_refused(const struct hr_sched *sched, uint32_t task);
 
 /* Let the source stage run, or hold it back (read-ahead over its bytes). Initially open. */
 void hr__sched_gate(struct hr_sched *sched, uint32_t stage, bool open, int64_t now_ns);

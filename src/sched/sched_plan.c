@@ -205,6 +205,7 @@ static void fill_edges(struct hr_sched *sched, const struct hr_sched_plan *plan)
 {
     for (uint32_t i = 0; i < plan->edge_count; i++) {
         struct edge *edge = &sched->edges[i];
+        uint32_t discards;
 
         edge->index = i;
         edge->from = &sched->stages[plan->edges[i].from];
@@ -214,8 +215,10 @@ static void fill_edges(struct hr_sched *sched, const struct hr_sched_plan *plan)
         edge->from->behind_max =
             edge->capacity -
             (edge->to->plan.kind == HR_STAGE_AGGREGATE ? edge->to->plan.arity : 1);
-        sched->released_size += edge->capacity;
-        sched->discards_left += edge->capacity;
+        /* what a cut takes back leaves room for more, to be discarded once again */
+        discards = edge->from->plan.cuts ? 2 * edge->capacity : edge->capacity;
+        sched->released_size += discards;
+        sched->discards_left += discards;
     }
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const struct hr_sched_stage *stage = &plan->stages[i];

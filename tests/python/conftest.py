@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-PROLOGUE = """
+PROLOGUE = '''
 import gc, os, sys, threading, time
 
 def threads():
@@ -23,6 +23,25 @@ def wait_until(condition, seconds=5):
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.005)
 
+def together(count, work):
+    """Call work(0), work(1), ... at once; what they return or raise, in order."""
+    results = [None] * count
+    barrier = threading.Barrier(count)
+
+    def run(i):
+        barrier.wait()
+        try:
+            results[i] = work(i)
+        except BaseException as exception:
+            results[i] = exception
+
+    workers = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return results
+
 from headrace.pipeline import PipelineBuilder
 
 def build(source, *ops, threads=2, sink=3, **options):
@@ -30,15 +49,15 @@ def build(source, *ops, threads=2, sink=3, **options):
     for op in ops:
         builder.pipe(op, **options)
     return builder.add_sink(sink).build(num_threads=threads)
-"""
+'''
 
 
 @pytest.fixture
 def script():
     """Run Python code in a process of its own, with a deadline.
 
-    The code finds `threads`, `descriptors`, `wait_until` and `build`. It must exit with
-    `code`; what it wrote is returned.
+    The code finds `threads`, `descriptors`, `wait_until`, `together` and `build`. It
+    must exit with `code`; what it wrote is returned.
     """
 
     def run(body, *, seconds=30, code=0, before=None):
@@ -70,3 +89,11 @@ def script():
         return out
 
     return run
+
+
+def pytest_collection_modifyitems(items):
+    """Tests in a process of their own have threads of their own: once is enough."""
+    for item in items:
+        if "script" in getattr(item, "fixturenames", ()):
+            reason = "runs in a process of its own"
+            item.add_marker(pytest.mark.thread_unsafe(reason=reason))

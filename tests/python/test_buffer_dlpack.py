@@ -116,6 +116,7 @@ def test_the_device_is_the_cpu(buffer):
     buffer.__dlpack__(dl_device=(1, 0))
 
 
+@pytest.mark.thread_unsafe(reason="counts live buffers of the process")
 def test_a_copy_has_memory_of_its_own(buffer):
     array = np.from_dlpack(buffer, copy=True)
     shared = np.from_dlpack(buffer, copy=False)

@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.thread_unsafe(reason="runs processes of its own")
+
 INTERPRETERS = """
 try:
     import _interpreters as interpreters

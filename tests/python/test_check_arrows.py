@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.thread_unsafe(reason="runs processes of its own")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 GOOD = {

@@ -31,14 +31,6 @@ class AsyncSource:
         return self
 
 
-class Aggregator:
-    def accumulate(self, item):
-        return item
-
-    def flush(self):
-        return None
-
-
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", 2**31])
 def test_counts(value):
     builder = PipelineBuilder().add_source([])
@@ -117,14 +109,10 @@ def test_coroutines_are_refused(op):
 
 
 def test_what_does_not_exist_yet_is_refused():
-    with pytest.raises(NotImplementedError, match="continuous"):
-        PipelineBuilder().add_source([], continuous=True)
     with pytest.raises(NotImplementedError, match="async sources"):
         PipelineBuilder().add_source(AsyncSource())
     with pytest.raises(NotImplementedError, match="executors"):
         PipelineBuilder().pipe(double, executor=object())
-    with pytest.raises(NotImplementedError, match="custom aggregators"):
-        PipelineBuilder().aggregate(Aggregator())
 
 
 def test_names():
@@ -166,9 +154,9 @@ def test_names():
 
 def test_plans_are_used_up():
     plan = _ext.Plan()
-    plan.source([], "source", "object")
+    plan.source([], "source", "object", False)
     plan.sink(1)
-    plan.build(1, lambda *_: None, lambda *_: None)
+    plan.build(1, lambda *_: None, lambda *_: None, None)
     with pytest.raises(RuntimeError, match="built already"):
         plan.sink(1)
 
@@ -176,7 +164,7 @@ def test_plans_are_used_up():
 @pytest.mark.parametrize("want", ["objects", "", 3, None, ((0, "thing"),), ((0,),)])
 def test_wants_of_plans(want):
     with pytest.raises((ValueError, TypeError)):
-        _ext.Plan().source([], "source", want)
+        _ext.Plan().source([], "source", want, False)
 
 
 def test_a_long_name_is_cut_between_characters():

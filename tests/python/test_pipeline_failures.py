@@ -161,6 +161,7 @@ def test_p1_exceptions_keep_their_causes():
     assert isinstance(pipeline.failures[0].exception.__cause__, KeyError)
 
 
+@pytest.mark.thread_unsafe(reason="reads the log of the process")
 def test_each_kind_is_logged_once(caplog):
     def op(x):
         if x % 2:
@@ -179,6 +180,7 @@ def test_each_kind_is_logged_once(caplog):
     assert any("ValueError" in t for t in texts)
 
 
+@pytest.mark.thread_unsafe(reason="reads the log of the process")
 def test_normal_use_is_silent(caplog):
     with caplog.at_level(logging.DEBUG):
         pipeline = build(range(50), lambda x: x)
@@ -369,8 +371,8 @@ def test_s7_a_source_that_asks_its_own_pipeline():
     pipelines.append(pipeline)
     got, raised = consume(pipeline)
     assert got == [1]
-    # By the helper it waits in vain; by a consumer inside next() it is found out.
-    assert isinstance(raised, (TimeoutError, RuntimeError))
+    assert isinstance(raised, RuntimeError)
+    assert "its own pipeline" in str(raised)
     pipelines.clear()
     pipeline.stop()
 

@@ -311,6 +311,7 @@ def test_c2_memory_is_bounded_by_the_plan():
     pipeline.stop()
 
 
+@pytest.mark.thread_unsafe(reason="measures CPU time of the process")
 def test_c2_waiting_costs_no_cpu():
     never = threading.Event()
     pipeline = build(iter(never.wait, True), lambda x: x)
@@ -365,6 +366,7 @@ def test_stats_add_up():
         stats.delivered = 0
 
 
+@pytest.mark.thread_unsafe(reason="the generator is a parameter; it runs once")
 @pytest.mark.parametrize(
     ("source", "op", "pause", "expected"),
     [

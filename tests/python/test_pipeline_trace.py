@@ -257,3 +257,24 @@ def test_a_stop_succeeds_where_the_trace_does_not(caplog):
     list(pipeline)
     pipeline.stop()
     assert "the trace '/dev/full' can't be written" in caplog.text
+
+
+def test_ends_of_epochs_are_marked(tmp_path):
+    path = tmp_path / "trace.json"
+    pipeline = (
+        PipelineBuilder()
+        .add_source(range(5), continuous=True)
+        .pipe(square, name="python")
+        .add_sink()
+        .build(num_threads=1)
+    )
+    with pipeline.trace(path):
+        for _ in range(3):
+            assert list(pipeline) == [0, 1, 4, 9, 16]
+    tracks, data = read(path)
+    check(tracks)
+    marks = [e for e in data["traceEvents"] if e["name"] == "epoch ends"]
+    assert {(e["ph"], e["s"]) for e in marks} == {("i", "p")}
+    # consumer-0 is thread 1001; the others are ends of passes over the source, ahead of it
+    assert sum(e["tid"] == 1001 for e in marks) >= 3
+    assert len(marks) >= 6

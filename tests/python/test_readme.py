@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.thread_unsafe(reason="runs processes of its own")
+
 README = Path(__file__).resolve().parents[2] / "README.md"
 LABELS = ("cat", "dog")
 

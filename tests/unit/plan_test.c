@@ -29,7 +29,7 @@ static enum hr_status never_run(void *state, struct hr_ctx *ctx,
     return hr_error_set(err, HR_ERR_STATE, "test", 0, "run without an item");
 }
 
-static const struct hr_source_class source_class = {"empty", no_items, count_free};
+static const struct hr_source_class source_class = {"empty", no_items, count_free, 0};
 static const struct hr_op_class op_class = {"op", never_run, count_free};
 
 static struct hr_plan *plan_with_source(void)

@@ -1,12 +1,16 @@
-/* engine_iterator.c - headrace._ext.EngineIterator: what `for x in pipeline` runs on. */
+/* engine_iterator.c - headrace._ext.EngineIterator: what `for x in pipeline` runs on.
+ *
+ * It covers what is left of the epoch in which it was made, so that several threads that
+ * iterate all hear of its end, and none gets items of the next one by the old iterator. */
 #include "engine_object.h"
 
 struct iterator {
     PyObject_HEAD
-    /* guarded by the GIL or the object's critical section */
+    /* in the object's section */
     PyObject *engine; /* NULL: at its end, for good */
     /* const after creation */
     int64_t timeout_ns; /* per item; HR_NO_DEADLINE: none */
+    uint64_t epoch;
 };
 
 PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
@@ -15,14 +19,38 @@ PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
     PyTypeObject *type = state->iterator_type;
     int64_t timeout_ns;
 
-    if (hrpy_engine_timeout(timeout, &timeout_ns))
+    if (hrpy_engine_timeout(timeout, &timeout_ns) ||
+        hrpy_engine_check((struct engine *)engine))
         return NULL;
     struct iterator *self = (struct iterator *)type->tp_alloc(type, 0);
     if (!self)
         return NULL;
     self->engine = Py_NewRef(engine);
+    self->epoch = hr__pipeline_epoch(((struct engine *)engine)->pipeline);
     self->timeout_ns = timeout_ns;
     return (PyObject *)self;
+}
+
+/* A new reference, or NULL at the end: another thread may come to it meanwhile. */
+static PyObject *get_engine(struct iterator *self)
+{
+    hrpy_section section;
+
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *engine = Py_XNewRef(self->engine);
+    hrpy_section_end(&section);
+    return engine;
+}
+
+static void let_go_of_engine(struct iterator *self)
+{
+    hrpy_section section;
+
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *engine = self->engine;
+    self->engine = NULL;
+    hrpy_section_end(&section);
+    Py_XDECREF(engine);
 }
 
 static PyObject *iterator_next(PyObject *obj)
@@ -31,14 +59,14 @@ static PyObject *iterator_next(PyObject *obj)
     int64_t deadline_ns = hrpy_engine_deadline(self->timeout_ns);
     PyObject *item = NULL;
 
-    if (!self->engine)
+    PyObject *engine = get_engine(self);
+    if (!engine)
         return NULL;
-    /* A reference: another thread may come to the end meanwhile. */
-    PyObject *engine = Py_NewRef(self->engine);
-    int got = hrpy_engine_take((struct engine *)engine, deadline_ns, &item);
+    int got =
+        hrpy_engine_take((struct engine *)engine, self->epoch, deadline_ns, &item);
     Py_DECREF(engine);
     if (got == HRPY_GOT_END)
-        Py_CLEAR(self->engine);
+        let_go_of_engine(self);
     return item;
 }
 

@@ -15,6 +15,7 @@ struct engine {
     size_t op_count;
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
+    struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
     PyObject *report;  /* (engine, final): logs statistics; NULL: not wanted */
     int64_t report_ns; /* the interval */
@@ -22,7 +23,7 @@ struct engine {
     _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
     atomic_flag reporting;         /* acquire on entry, release on exit */
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
-    /* guarded by the GIL or the object's critical section */
+    /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
     char started;   /* the threads run, or did; true from just before they begin */
 };
@@ -31,9 +32,11 @@ enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR
 
 /* 0, or -1 with RuntimeError set: finalized, or a forked child. */
 int hrpy_engine_check(const struct engine *self);
-/* The next item: HRPY_GOT_ITEM with a new reference, HRPY_GOT_END, or HRPY_GOT_ERROR
- * with an exception set (TimeoutError at deadline_ns; nothing is lost). */
-int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out);
+/* The next item of the epoch (HR_EPOCH_ANY: of whichever it is): HRPY_GOT_ITEM with a new
+ * reference, HRPY_GOT_END (of the epoch or of all), or HRPY_GOT_ERROR with an exception
+ * set (TimeoutError at deadline_ns; nothing is lost). */
+int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
+                     PyObject **out);
 /* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
 int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
 /* That long from now. */

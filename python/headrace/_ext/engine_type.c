@@ -11,6 +11,9 @@
  * last reference, detached: the core may have to wait for a running op. When the
  * interpreter is ending, or in a forked child, what does not end at once is left behind.
  *
+ * A pipeline whose source is another one may wait for that one's items, so whoever ends it
+ * ends the inner one first.
+ *
  * Garbage. The core holds Python callables, and a callable may lead back to the
  * pipeline. The engine visits the callables of its stages, each held by one reference,
  * so such a ring is found; the finalizer ends the threads before anything is cleared.
@@ -53,8 +56,8 @@ static void raise_object(PyObject *exc)
         return;
     }
     PyObject *wrapped = PyObject_CallFunction(PyExc_RuntimeError, "s",
-                                              "the source raised StopIteration or "
-                                              "GeneratorExit outside of its iterator");
+                                              "the source or an operation raised "
+                                              "StopIteration or GeneratorExit");
     if (!wrapped)
         return;
     PyException_SetCause(wrapped, Py_NewRef(exc));
@@ -123,18 +126,21 @@ static int raise_failure(struct engine *self, const struct hr_error *err)
         return HRPY_GOT_ERROR;
     }
     PyObject *exc = final_exception(self, err);
+    hrpy_section section;
+    hrpy_section_begin(&section, (PyObject *)self);
     bool told = exc && exc == self->told;
+    hrpy_section_end(&section);
     if (exc && !told)
         raise_object(exc);
     Py_XDECREF(exc);
     return told ? HRPY_GOT_END : HRPY_GOT_ERROR;
 }
 
-static int try_take(struct engine *self, PyObject **out)
+static int try_take(struct engine *self, uint64_t epoch, PyObject **out)
 {
     struct hr_value value = HR_VALUE_EMPTY;
     struct hr_error err; /* filled when it is needed; zeroing it takes 20 ns */
-    enum hr_status status = hr__pipeline_try_next(self->pipeline, &value, &err);
+    enum hr_status status = hr__pipeline_try_next(self->pipeline, epoch, &value, &err);
 
     switch (status) {
     case HR_OK:
@@ -166,11 +172,16 @@ static int refill(struct engine *self)
     if (!interrupt)
         return 0;
     PyErr_SetObject((PyObject *)Py_TYPE(interrupt), interrupt);
-    Py_XSETREF(self->told, interrupt);
+    hrpy_section section;
+    hrpy_section_begin(&section, (PyObject *)self);
+    PyObject *before = self->told;
+    self->told = interrupt;
+    hrpy_section_end(&section);
+    Py_XDECREF(before);
     return -1;
 }
 
-static int wait_for_item(struct engine *self, int64_t deadline_ns)
+static int wait_for_item(struct engine *self, uint64_t epoch, int64_t deadline_ns)
 {
     struct hr_pipeline *pipeline = self->pipeline;
     int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
@@ -179,7 +190,7 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     if (until_ns > deadline_ns)
         until_ns = deadline_ns;
     Py_BEGIN_ALLOW_THREADS
-    status = hr__pipeline_wait(pipeline, until_ns);
+    status = hr__pipeline_wait(pipeline, epoch, until_ns);
     hr__pipeline_want(pipeline, true);
     Py_END_ALLOW_THREADS
     hr__pipeline_want(pipeline, false);
@@ -196,10 +207,16 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     return 0;
 }
 
-int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
+int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
+                     PyObject **out)
 {
     if (hrpy_engine_check(self))
         return HRPY_GOT_ERROR;
+    if (hr__pipeline_in_source(self->pipeline)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the source asked for the next item of its own pipeline");
+        return HRPY_GOT_ERROR;
+    }
     int64_t begin_ns = hr__pipeline_next_begin(self->pipeline);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
@@ -208,12 +225,12 @@ int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
     if (deadline_ns == HR_NO_DEADLINE && refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
-        int got = try_take(self, out);
+        int got = try_take(self, epoch, out);
         if (got == HRPY_GOT_ITEM)
             hr__pipeline_next_end(self->pipeline, begin_ns);
         if (got != HRPY_GOT_NOTHING)
             return got;
-        if (wait_for_item(self, deadline_ns))
+        if (wait_for_item(self, epoch, deadline_ns))
             return HRPY_GOT_ERROR;
     }
 }
@@ -252,9 +269,10 @@ static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 
     if (hrpy_engine_timeout(timeout, &timeout_ns))
         return NULL;
-    if (hrpy_engine_take((struct engine *)obj, hrpy_engine_deadline(timeout_ns),
-                         &item) == HRPY_GOT_END)
-        PyErr_SetString(PyExc_EOFError, "the pipeline has no more items");
+    if (hrpy_engine_take((struct engine *)obj, HR_EPOCH_ANY,
+                         hrpy_engine_deadline(timeout_ns), &item) == HRPY_GOT_END)
+        PyErr_SetString(PyExc_EOFError,
+                        "the pipeline has no more items, or none in this epoch");
     return item;
 }
 
@@ -288,16 +306,30 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static void cancel(struct hr_pipeline *pipeline)
+{
+    if (!pipeline || hr__pipeline_forked(pipeline))
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    hr__pipeline_cancel(pipeline);
+    Py_END_ALLOW_THREADS
+}
+
+/* Request the end of a run and of those inside it. The innermost go last, so that their
+ * end is not taken for that of a source. */
+static void cancel_all(struct hr_pipeline *pipeline, const struct engine *inner)
+{
+    cancel(pipeline);
+    for (; inner; inner = inner->inner)
+        cancel(inner->pipeline);
+}
+
 static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
 
     (void)unused;
-    if (self->pipeline && !hr__pipeline_forked(self->pipeline)) {
-        Py_BEGIN_ALLOW_THREADS
-        hr__pipeline_cancel(self->pipeline);
-        Py_END_ALLOW_THREADS
-    }
+    cancel_all(self->pipeline, self->inner);
     Py_RETURN_NONE;
 }
 
@@ -320,6 +352,7 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     if (hrpy_engine_timeout(timeout, &timeout_ns) || hrpy_engine_check(self))
         return NULL;
     int64_t deadline_ns = hrpy_engine_deadline(timeout_ns);
+    cancel_all(self->pipeline, self->inner);
     for (;;) {
         int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
         if (until_ns > deadline_ns)
@@ -391,7 +424,8 @@ static PyObject *engine_trace_stop(PyObject *obj, PyObject *unused)
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *note_stage, PyObject *too_many_failures)
+                          PyObject *note_stage, PyObject *too_many_failures,
+                          PyObject *inner)
 {
     struct hr_error err = {0};
     PyTypeObject *type = state->pipeline_type;
@@ -407,6 +441,7 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
     self->ops = *ops;
     self->op_count = count;
     *ops = NULL;
+    self->inner = inner ? (struct engine *)Py_NewRef(inner) : NULL;
     self->note_stage = Py_NewRef(note_stage);
     self->too_many_failures = Py_NewRef(too_many_failures);
     atomic_init(&self->report_due_ns, INT64_MAX);
@@ -420,10 +455,18 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
 static void end_pipeline(struct engine *self)
 {
     struct hr_pipeline *pipeline = self->pipeline;
+    bool ended = true;
 
     self->pipeline = NULL;
     if (!pipeline)
         return;
+    if (self->started && self->inner) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = hr__pipeline_ended(pipeline);
+        Py_END_ALLOW_THREADS
+    }
+    if (!ended)
+        cancel_all(pipeline, self->inner);
     bool leave = false;
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
@@ -449,6 +492,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
     struct engine *self = (struct engine *)obj;
 
     Py_VISIT(Py_TYPE(obj));
+    Py_VISIT(self->inner);
     Py_VISIT(self->note_stage);
     Py_VISIT(self->too_many_failures);
     Py_VISIT(self->told);
@@ -471,6 +515,7 @@ static int engine_clear(PyObject *obj)
     self->op_count = 0;
     hr__free(self->ops);
     self->ops = NULL;
+    Py_CLEAR(self->inner);
     Py_CLEAR(self->note_stage);
     Py_CLEAR(self->too_many_failures);
     Py_CLEAR(self->told);

@@ -10,17 +10,18 @@ enum { FAILURES_AT_ONCE = 64 };
 static PyObject *stage_dict(const struct hr_stage_stats *s)
 {
     return Py_BuildValue(
-        "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
-        "s:K,s:K}",
+        "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
+        "s:K,s:K,s:K}",
         "name", s->name, "concurrency", s->concurrency, "items_in",
         (unsigned long long)s->items_in, "items_out", (unsigned long long)s->items_out,
         "filtered", (unsigned long long)s->filtered, "failed",
         (unsigned long long)s->failed, "released", (unsigned long long)s->released,
-        "running", s->running, "queued", s->queued, "capacity", s->capacity, "busy_ns",
-        (unsigned long long)s->busy_ns, "starved_ns", (unsigned long long)s->starved_ns,
-        "blocked_ns", (unsigned long long)s->blocked_ns, "ready_ns",
-        (unsigned long long)s->ready_ns, "full_ns", (unsigned long long)s->full_ns,
-        "attach_ns", (unsigned long long)s->attach_ns, "attached_ns",
+        "retried", (unsigned long long)s->retried, "running", s->running, "queued",
+        s->queued, "capacity", s->capacity, "busy_ns", (unsigned long long)s->busy_ns,
+        "starved_ns", (unsigned long long)s->starved_ns, "blocked_ns",
+        (unsigned long long)s->blocked_ns, "ready_ns", (unsigned long long)s->ready_ns,
+        "full_ns", (unsigned long long)s->full_ns, "attach_ns",
+        (unsigned long long)s->attach_ns, "attached_ns",
         (unsigned long long)s->attached_ns, "ended_ns", (unsigned long long)s->ended_ns,
         "task_p50_ns", (unsigned long long)s->task_p50_ns, "task_p90_ns",
         (unsigned long long)s->task_p90_ns, "task_p99_ns",

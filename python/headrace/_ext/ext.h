@@ -31,6 +31,28 @@ struct hrpy_state *hrpy_state_of_type(PyTypeObject *type);
  * with an exception set. */
 int hrpy_type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
 
+/* ---- what several Python threads may touch at once ---- */
+
+/* Until _end no other thread is in a section of the same object; a no-op where the GIL
+ * sees to that. Like the GIL it may be given up by whatever runs Python or may detach:
+ * so inside there are only loads, stores and new references. */
+#if PY_VERSION_HEX >= 0x030D0000
+typedef PyCriticalSection hrpy_section;
+#define hrpy_section_begin PyCriticalSection_Begin
+#define hrpy_section_end PyCriticalSection_End
+#else
+typedef char hrpy_section;
+static inline void hrpy_section_begin(hrpy_section *section, PyObject *obj)
+{
+    (void)obj;
+    *section = 0;
+}
+static inline void hrpy_section_end(hrpy_section *section)
+{
+    (void)section;
+}
+#endif
+
 /* ---- args.c: arguments of METH_FASTCALL | METH_KEYWORDS functions ---- */
 
 struct hrpy_params {

@@ -31,10 +31,19 @@ def stop_at_exit(engine: Engine) -> None:
     _running.add(engine)
 
 
+def _take_all() -> list[Engine]:
+    while True:
+        # RuntimeError: another thread started a pipeline while they were listed. No
+        # lock, which a forked child might inherit held.
+        with contextlib.suppress(RuntimeError):
+            engines = list(_running)
+            _running.difference_update(engines)
+            return engines
+
+
 def _stop_all() -> None:
     deadline = time.monotonic() + _GRACE
-    engines = list(_running)
-    _running.clear()
+    engines = _take_all()
     # RuntimeError: a pipeline of the parent process, in a forked child.
     for engine in engines:
         engine.request_stop()

@@ -14,10 +14,11 @@ from headrace.pipeline._stats import PipelineStats, find_bottleneck, read_stats
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from headrace._ext import Engine
+    from headrace.pipeline._stages import Source
 
 _logger = logging.getLogger("headrace.pipeline")
 
@@ -28,16 +29,23 @@ _GRACE = 10.0
 class Pipeline:
     """A pipeline that was built by `PipelineBuilder.build`.
 
-    ``for item in pipeline`` starts it when needed and gives what is left of the run. A
-    `break` loses nothing: the next loop goes on with the next item. When the last
-    reference goes, the pipeline stops.
+    ``for item in pipeline`` starts it when needed and gives what is left of the run,
+    or, if the source is continuous, of the epoch. A `break` loses nothing: the next
+    loop goes on with the next item. A loop after the last item gives nothing. When the
+    last reference goes, the pipeline stops.
 
     All methods may be called from any thread; several threads that take items share
     them. A pipeline does not survive `os.fork`: the child's copy raises on use.
     """
 
-    def __init__(self, engine: Engine, stages: str) -> None:
+    def __init__(
+        self, engine: Engine, stages: str, source: Source, length: Callable[[], int]
+    ) -> None:
         self._engine = engine
+        self._continuous = source.continuous
+        inner = source.iterable
+        self._inner = inner if isinstance(inner, Pipeline) else None
+        self._length = length
         self._stages = stages
         self._lock = threading.Lock()
         self._stopped = False
@@ -79,7 +87,8 @@ class Pipeline:
         """End the run and wait for the threads. Items that are ready can be taken.
 
         Before `start` it does nothing, and a second time neither. Inside an operation
-        it only requests the end.
+        it only requests the end. A pipeline that is the source of this one is stopped,
+        too.
 
         Args:
             timeout: Seconds to wait for operations that are running; None: 10.
@@ -92,7 +101,11 @@ class Pipeline:
         if not self._engine.started:
             return
         self._stopped = True
-        self._engine.stop(_GRACE if timeout is None else timeout)
+        try:
+            self._engine.stop(_GRACE if timeout is None else timeout)
+        finally:
+            if self._inner is not None:
+                self._inner.stop(timeout=timeout)
 
     @contextmanager
     def auto_stop(self, *, timeout: float | None = None) -> Iterator[Pipeline]:
@@ -124,7 +137,8 @@ class Pipeline:
             timeout: Seconds to wait; 0 takes what is ready; None waits until the end.
 
         Raises:
-            EOFError: There are no more items, or the pipeline was stopped.
+            EOFError: There are no more items, or the pipeline was stopped. Also at the
+                end of each epoch, once; the next call goes on with the next epoch.
             TimeoutError: No item came in time. None is lost.
             PipelineFailure: A stage failed too often. Told once, after the last item.
             Exception: What the source raised. Told once, after the last item.
@@ -134,7 +148,7 @@ class Pipeline:
         return self._engine.next(timeout)
 
     def get_iterator(self, *, timeout: float | None = None) -> Iterator[Any]:
-        """Return an iterator over what is left of the run.
+        """Return an iterator over what is left of the run, or of the current epoch.
 
         It raises what `get_item` raises, but for the end.
 
@@ -147,6 +161,22 @@ class Pipeline:
 
     def __iter__(self) -> Iterator[Any]:
         return self.get_iterator()
+
+    def __len__(self) -> int:
+        """Return how many items the whole run gives, or each epoch.
+
+        An upper bound: it does not count items out that operations drop (by returning
+        ``None``) or that fail.
+
+        Raises:
+            TypeError: It is not known, because the source has no length, or a stage
+                gives any number of items.
+
+        """
+        return self._length()
+
+    def __bool__(self) -> bool:
+        return True
 
     # ---- what can be seen ----
 

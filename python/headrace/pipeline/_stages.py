@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
@@ -15,6 +16,9 @@ from headrace._ext import Op
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from headrace.pipeline._aggregators import Aggregator
+    from headrace.pipeline._policy import Retry
+
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
 Kind: TypeAlias = Literal["native", "function", "generator"]
@@ -25,6 +29,7 @@ class Source:
     """Where items come from."""
 
     iterable: Iterable[Any]
+    continuous: bool
 
     def __str__(self) -> str:
         return "source"
@@ -41,6 +46,8 @@ class Pipe:
     concurrency: int
     input_order: bool
     max_failures: MaxFailures | None
+    raises: bool | None
+    retry: Retry | None
 
     def __str__(self) -> str:
         times = f"[{self.concurrency}]" if self.concurrency > 1 else ""
@@ -57,6 +64,28 @@ class Aggregate:
 
     def __str__(self) -> str:
         return f"aggregate({self.n}{', columns' if self.columns else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A stage that makes items of others by an aggregator's own rule."""
+
+    aggregator: Aggregator[Any, Any]
+    drop_last: bool
+
+    def __str__(self) -> str:
+        return f"aggregate({type(self.aggregator).__name__})"
+
+    def copy(self) -> Aggregator[Any, Any]:
+        """Return an aggregator for one pipeline, which shares no state with others."""
+        try:
+            return copy.deepcopy(self.aggregator)
+        except Exception as exc:
+            exc.add_note(
+                f"headrace: each build() works on a copy of {self.aggregator!r}, "
+                "made by copy.deepcopy; define __deepcopy__ if it can't be copied so"
+            )
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +106,7 @@ class Sink:
         return f"sink({self.buffer_size})"
 
 
-Stage: TypeAlias = Pipe | Aggregate | Disaggregate
+Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate
 
 
 # ---- arguments ----

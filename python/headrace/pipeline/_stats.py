@@ -27,6 +27,7 @@ class StageStats:
             was not full.
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
+        retried: Calls that failed and were made again, or are going to be.
         running: Tasks in flight now.
         queued: Items waiting for the stage now; at the sink, for the consumer.
         capacity: Items that may wait there, with those being made.
@@ -55,6 +56,7 @@ class StageStats:
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -108,6 +110,7 @@ def read_stats(engine: Engine) -> PipelineStats:
                 filtered=s["filtered"],
                 failed=s["failed"],
                 released=s["released"],
+                retried=s["retried"],
                 running=s["running"],
                 queued=s["queued"],
                 capacity=s["capacity"],
@@ -135,8 +138,8 @@ def read_stats(engine: Engine) -> PipelineStats:
 
 
 _SPAN_COUNTERS = (
-    *("items_in", "items_out", "filtered", "failed", "released", "busy", "starved"),
-    *("blocked", "ready", "full", "gil_wait", "gil_held", "ended"),
+    *("items_in", "items_out", "filtered", "failed", "released", "retried", "busy"),
+    *("starved", "blocked", "ready", "full", "gil_wait", "gil_held", "ended"),
 )
 
 
