@@ -275,6 +275,6 @@ def test_ends_of_epochs_are_marked(tmp_path):
     check(tracks)
     marks = [e for e in data["traceEvents"] if e["name"] == "epoch ends"]
     assert {(e["ph"], e["s"]) for e in marks} == {("i", "p")}
-    # consumer-0 is thread 1001; the others are ends of passes over the source, ahead of it
+    # consumer-0 is thread 1001; the others are ends of passes over the source
     assert sum(e["tid"] == 1001 for e in marks) >= 3
     assert len(marks) >= 6
