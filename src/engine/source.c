@@ -229,9 +229,10 @@ static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
     return true;
 }
 
-/* Advance the source for up to a slice. Lock held on entry and on return. */
+/* Advance the source for up to a slice. Lock held on entry and on return. Not analysed:
+ * its loop takes the lock in one function and drops it in another. */
 static void pull_locked(struct hr_worker *w, int64_t *now_ns,
-                        struct hr_after *after) HR_ENGINE_LOCKED
+                        struct hr_after *after) HR_NO_THREAD_SAFETY
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_claim *claim = &w->claims[0];

@@ -49,7 +49,7 @@ static inline void hrpy_section_begin(hrpy_section *section, PyObject *obj)
 }
 static inline void hrpy_section_end(hrpy_section *section)
 {
-    (void)section;
+    *section = 1;
 }
 #endif
 
