@@ -29,6 +29,8 @@ enum hr_dtype {
 
 /* Bytes per element; 0 for a value that is no dtype. */
 HR_API size_t hr_dtype_size(enum hr_dtype dtype);
+/* "uint8" and its like, for messages; "unknown" for a value that is no dtype. */
+HR_API const char *hr_dtype_name(enum hr_dtype dtype);
 
 struct hr_array;
 

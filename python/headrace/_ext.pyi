@@ -112,6 +112,7 @@ class _StageStats(TypedDict):
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -122,6 +123,10 @@ class _StageStats(TypedDict):
     full_ns: int
     attach_ns: int
     attached_ns: int
+    ended_ns: int
+    task_p50_ns: int
+    task_p90_ns: int
+    task_p99_ns: int
 
 class _Summary(TypedDict):
     num_threads: int
@@ -133,7 +138,9 @@ class _Summary(TypedDict):
 @final
 class Plan:
     def __new__(cls) -> Plan: ...
-    def source(self, iterable: Iterable[Any], name: str, want: _Shape, /) -> None: ...
+    def source(
+        self, iterable: Iterable[Any], name: str, want: _Shape, continuous: bool, /
+    ) -> None: ...
     def pipe_native(
         self,
         op: Op,
@@ -157,25 +164,55 @@ class Plan:
         /,
     ) -> None: ...
     def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
+    def fold(
+        self,
+        accumulate: Callable[[Any], Any],
+        flush: Callable[[], Any],
+        name: str,
+        drop_last: bool,
+        max_failures: _MaxFailures,
+        want: _Shape,
+        /,
+    ) -> None: ...
     def disaggregate(self, /) -> None: ...
+    def on_error(self, raises: bool, /) -> None: ...
+    def retry(
+        self,
+        times: int,
+        backoff_ns: int,
+        backoff_max_ns: int,
+        statuses: int,
+        on: tuple[type[BaseException], ...] | None,
+        /,
+    ) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(
         self,
         num_threads: int,
         note_stage: Callable[[BaseException, str, int, str], None],
         too_many_failures: Callable[[str, str, list[_Failure]], BaseException],
+        inner: Engine | None,
         /,
     ) -> Engine: ...
 
 @final
 class Engine:
+    @property
+    def started(self) -> bool: ...
     def start(self, /) -> None: ...
     def stop(self, timeout: float | None, /) -> None: ...
     def request_stop(self, /) -> None: ...
     def next(self, timeout: float | None, /) -> Any: ...
     def iterate(self, timeout: float | None, /) -> EngineIterator: ...
-    def stats(self, /) -> list[_StageStats]: ...
+    def stats(self, /) -> tuple[_Summary, list[_StageStats]]: ...
     def summary(self, /) -> _Summary: ...
+    def report_every(
+        self, seconds: float, report: Callable[[Engine, bool], None], /
+    ) -> None: ...
+    def trace_start(
+        self, path: str | PathLike[str] | PathLike[bytes], events_max: int, /
+    ) -> None: ...
+    def trace_stop(self, /) -> None: ...
     def failures(self, start: int, /) -> list[_Failure]: ...
 
 @final

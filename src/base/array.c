@@ -31,6 +31,17 @@ size_t hr_dtype_size(enum hr_dtype dtype)
     return (unsigned)dtype < HR_DTYPE_COUNT ? size[dtype] : 0;
 }
 
+const char *hr_dtype_name(enum hr_dtype dtype)
+{
+    static const char *const name[HR_DTYPE_COUNT] = {
+        [HR_U8] = "uint8",    [HR_I8] = "int8",     [HR_U16] = "uint16",
+        [HR_I16] = "int16",   [HR_U32] = "uint32",  [HR_I32] = "int32",
+        [HR_U64] = "uint64",  [HR_I64] = "int64",   [HR_F16] = "float16",
+        [HR_F32] = "float32", [HR_F64] = "float64", [HR_BOOL] = "bool",
+    };
+    return (unsigned)dtype < HR_DTYPE_COUNT ? name[dtype] : "unknown";
+}
+
 /* Bytes of an array of that shape. */
 static enum hr_status shape_bytes(enum hr_dtype dtype, int ndim, const int64_t *shape,
                                   size_t *out, struct hr_error *err)

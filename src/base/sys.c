@@ -96,6 +96,16 @@ int hr__sys_file_close(int fd)
     return close(fd);
 }
 
+int hr__sys_file_create(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+}
+
+ssize_t hr__sys_file_write(int fd, const void *buf, size_t count)
+{
+    return write(fd, buf, count);
+}
+
 int hr__sys_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     /* A thread inherits its maker's mask, so it is blocked before there is a thread. */
@@ -155,6 +165,8 @@ void hr__sys_futex_wake(_Atomic uint32_t *word, int count)
      .file_read_at = hr__sys_file_read_at,                                             \
      .file_stat = hr__sys_file_stat,                                                   \
      .file_close = hr__sys_file_close,                                                 \
+     .file_create = hr__sys_file_create,                                               \
+     .file_write = hr__sys_file_write,                                                 \
      .thread_start = hr__sys_thread_start,                                             \
      .now_ns = hr__sys_now_ns,                                                         \
      .futex_wait = hr__sys_futex_wait,                                                 \

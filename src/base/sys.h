@@ -29,6 +29,9 @@ int hr__sys_file_open(const char *path, int flags);
 ssize_t hr__sys_file_read_at(int fd, void *buf, size_t count, off_t offset);
 int hr__sys_file_stat(int fd, struct stat *st);
 int hr__sys_file_close(int fd);
+/* A new or emptied file to write to; as write. */
+int hr__sys_file_create(const char *path);
+ssize_t hr__sys_file_write(int fd, const void *buf, size_t count);
 /* 0 or an errno. All signals are blocked in the new thread. */
 int hr__sys_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* CLOCK_MONOTONIC in nanoseconds. */
@@ -49,6 +52,8 @@ struct hr_sys {
     ssize_t (*file_read_at)(int fd, void *buf, size_t count, off_t offset);
     int (*file_stat)(int fd, struct stat *st);
     int (*file_close)(int fd);
+    int (*file_create)(const char *path);
+    ssize_t (*file_write)(int fd, const void *buf, size_t count);
     int (*thread_start)(pthread_t *thread, void *(*fn)(void *), void *arg);
     int64_t (*now_ns)(void);
     int (*futex_wait)(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_ns);

@@ -29,20 +29,27 @@ static enum hr_status end_status_locked(struct hr_pipeline *p, struct hr_error *
     return hr_error_set(err, HR_END, "pipeline", 0, "no more items");
 }
 
-/* Sink's lock held: the next entry of the ring. */
-static enum hr_status pop_locked(struct hr_pipeline *p, struct hr_value *out,
-                                 uint32_t *left, struct hr_error *err)
-    HR_REQUIRES(p->sink.lock)
+/* Sink's lock held: the next entry of the ring, if the consumer's epoch is not over. */
+static enum hr_status pop_locked(struct hr_pipeline *p, uint64_t epoch,
+                                 struct hr_value *out, uint32_t *left,
+                                 struct hr_error *err) HR_REQUIRES(p->sink.lock)
 {
     struct hr_sink *sink = &p->sink;
+    if (epoch < atomic_load_explicit(&sink->epoch, memory_order_relaxed))
+        return HR_EPOCH; /* another consumer took the mark */
     if (sink->count == 0)
         return sink->ended ? end_status_locked(p, err) : HR_AGAIN;
     struct hr_item *item = hr__item_of(sink->ring[sink->head & sink->mask]);
     sink->head++;
     atomic_fetch_add_explicit(&sink->credit, 1, memory_order_release); /* the pump */
     *left = --sink->count;
-    if (!item)
+    if (!item) {
+        sink->marks--;
+        atomic_fetch_add_explicit(&sink->epoch, 1, memory_order_relaxed);
+        hr__trace_epoch(p);
         return HR_EPOCH;
+    }
+    hr__trace_delivered(p, item->index);
     sink->delivered++;
     *out = item->value;
     item->value = HR_VALUE_EMPTY;
@@ -72,8 +79,13 @@ static enum hr_status check_usable(struct hr_pipeline *p, struct hr_error *err)
     return HR_OK;
 }
 
-enum hr_status hr__pipeline_try_next(struct hr_pipeline *p, struct hr_value *out,
-                                     struct hr_error *err)
+uint64_t hr__pipeline_epoch(struct hr_pipeline *p)
+{
+    return atomic_load_explicit(&p->sink.epoch, memory_order_relaxed);
+}
+
+enum hr_status hr__pipeline_try_next(struct hr_pipeline *p, uint64_t epoch,
+                                     struct hr_value *out, struct hr_error *err)
 {
     *out = HR_VALUE_EMPTY;
     enum hr_status status = check_usable(p, err);
@@ -82,7 +94,7 @@ enum hr_status hr__pipeline_try_next(struct hr_pipeline *p, struct hr_value *out
     if (!hr__mutex_try_lock(&p->sink.lock))
         return HR_AGAIN;
     uint32_t left = UINT32_MAX;
-    status = pop_locked(p, out, &left, err);
+    status = pop_locked(p, epoch, out, &left, err);
     hr__mutex_unlock(&p->sink.lock);
     if (left <= LOW_WATER)
         wake_for_room(p);
@@ -105,15 +117,17 @@ static void unlist_waiter_locked(struct hr_sink *sink, struct hr_waiter *waiter)
 /* Register, unless there is something already. Engine's lock held, so that nothing can
  * come between the look and the registration unseen. That includes what another consumer
  * left since the pump for whoever holds the lock, which is us: its credit, its refill. */
-static bool list_waiter_locked(struct hr_pipeline *p,
+static bool list_waiter_locked(struct hr_pipeline *p, uint64_t epoch,
                                struct hr_waiter *waiter) HR_ENGINE_LOCKED
 {
     struct hr_sink *sink = &p->sink;
     hr__mutex_lock(&sink->lock);
-    bool must_wait = sink->count == 0 && !sink->ended &&
-                     /* pairs with pop_locked and hr__pipeline_refill */
-                     atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
-                     atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
+    bool must_wait =
+        sink->count == 0 && !sink->ended &&
+        epoch >= atomic_load_explicit(&sink->epoch, memory_order_relaxed) &&
+        /* pairs with pop_locked and hr__pipeline_refill */
+        atomic_load_explicit(&sink->credit, memory_order_acquire) == 0 &&
+        atomic_load_explicit(&p->refill_ready, memory_order_acquire) == 0;
     if (must_wait) {
         waiter->listed = true;
         waiter->next = sink->waiters;
@@ -142,7 +156,7 @@ static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter,
 
 /* One look at what is there, and if there is nothing, a wait for it. Returns 0 (there may
  * be something), ETIMEDOUT or EINTR. */
-static int wait_once(struct hr_pipeline *p, int64_t until_ns)
+static int wait_once(struct hr_pipeline *p, uint64_t epoch, int64_t until_ns)
 {
     struct hr_waiter waiter;
     struct hr_after after = {0};
@@ -151,7 +165,7 @@ static int wait_once(struct hr_pipeline *p, int64_t until_ns)
     hr__engine_lock(p);
     int64_t begin_ns = HR_SYS(now_ns)();
     hr__engine_pump_locked(p, begin_ns, &after);
-    bool must_wait = list_waiter_locked(p, &waiter);
+    bool must_wait = list_waiter_locked(p, epoch, &waiter);
     if (must_wait) {
         hr__engine_wake_workers_locked(p, -1, begin_ns, &after);
         hr__engine_wake_helper_locked(p, &after);
@@ -160,20 +174,26 @@ static int wait_once(struct hr_pipeline *p, int64_t until_ns)
     if (!must_wait)
         return 0;
     int result = hr__park(&waiter.parker, until_ns);
-    leave_list(p, &waiter, HR_SYS(now_ns)() - begin_ns, result == 0);
+    int64_t end_ns = HR_SYS(now_ns)();
+    leave_list(p, &waiter, end_ns - begin_ns, result == 0);
+    struct hr_trace_ring *trace = hr__pipeline_trace_ring(p);
+    if (trace)
+        hr__trace_add(trace, &(struct hr_trace_what){HR_TRACE_WAIT, -1, -1, 0, NULL},
+                      begin_ns, end_ns);
     return result;
 }
 
 /* A wake-up may be left out by somebody who will be back in some microseconds, and then
  * comes upon the one task that takes long. So a consumer looks by itself now and then, at
  * what is ready and at who could be woken. */
-enum hr_status hr__pipeline_wait(struct hr_pipeline *p, int64_t until_ns)
+enum hr_status hr__pipeline_wait(struct hr_pipeline *p, uint64_t epoch,
+                                 int64_t until_ns)
 {
     int64_t limit_ns = LOOK_MIN_NS;
     for (;;) {
         int64_t look_ns = HR_SYS(now_ns)() + limit_ns;
         bool last = look_ns >= until_ns;
-        int result = wait_once(p, last ? until_ns : look_ns);
+        int result = wait_once(p, epoch, last ? until_ns : look_ns);
         if (result == 0)
             return HR_OK;
         if (result == EINTR)
@@ -200,14 +220,17 @@ enum hr_status hr_pipeline_next(struct hr_pipeline *p, int64_t deadline_ns,
     enum hr_status status = hr__pipeline_require_started(p, err);
     if (status != HR_OK)
         return status;
-    while ((status = hr__pipeline_try_next(p, out, err)) == HR_AGAIN) {
-        if (hr__pipeline_wait(p, deadline_ns) != HR_TIMEOUT)
+    int64_t begin_ns = hr__pipeline_next_begin(p);
+    while ((status = hr__pipeline_try_next(p, HR_EPOCH_ANY, out, err)) == HR_AGAIN) {
+        if (hr__pipeline_wait(p, HR_EPOCH_ANY, deadline_ns) != HR_TIMEOUT)
             continue;
-        status = hr__pipeline_try_next(p, out, err);
+        status = hr__pipeline_try_next(p, HR_EPOCH_ANY, out, err);
         if (status == HR_AGAIN)
             status = hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
                                   "no item was ready in time");
         break;
     }
+    if (status == HR_OK)
+        hr__pipeline_next_end(p, begin_ns);
     return status;
 }

@@ -82,6 +82,7 @@ static void sink_push_locked(struct hr_sink *sink, hr_handle handle)
 {
     sink->ring[(sink->head + sink->count) & sink->mask] = handle;
     sink->count++;
+    sink->marks += handle == 0;
 }
 
 /* What the consumer has freed goes to the scheduler. */
@@ -153,10 +154,10 @@ static void note_failed_stage_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 }
 
 /* Once in a run, so that waking under the lock does no harm. */
-static void end_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
+static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
     p->ended = true;
-    p->ended_ns = now_ns;
+    p->ended_ns = HR_SYS(now_ns)(); /* not before any event, which other times may be */
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__unpark(&p->workers[i].parker);
@@ -170,8 +171,12 @@ void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
         hr__source_finish_refill_locked(p, now_ns, after); /* pairs with _refill */
     take_credit_locked(p, now_ns);
     collect_released_locked(p, after); /* makes room for rests, and so may be the end */
+    if (p->gate_shut)
+        hr__source_set_gate_locked(p, now_ns);
+    if (p->retries.waiting || p->retries.due)
+        hr__retry_sweep_locked(p, now_ns, after);
     if (!p->ended && hr__sched_ended(p->sched))
-        end_locked(p, now_ns);
+        end_locked(p);
     fill_sink_locked(p, now_ns);
 }
 
@@ -234,7 +239,7 @@ void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
 
 /* Consumers are not woken for each item of a fast stream, but when the caller stops
  * working or is gone for a while, or the oldest item has waited as long as a wake-up
- * takes. As many are woken as there are items. */
+ * takes. As many are woken as there are items, and all for the end of an epoch. */
 void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
                                       int64_t now_ns, struct hr_after *after)
 {
@@ -242,7 +247,7 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
     if (atomic_load_explicit(&sink->waiting, memory_order_relaxed) == 0)
         return;
     hr__mutex_lock(&sink->lock);
-    uint32_t items = sink->ended ? UINT32_MAX : sink->count;
+    uint32_t items = sink->ended || sink->marks > 0 ? UINT32_MAX : sink->count;
     if (!sink->ended && back_soon_locked(p, its_stage) &&
         now_ns - sink->waiting_since_ns < HR_WAKE_COST_NS)
         items = 0;
@@ -270,17 +275,19 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 {
     p->cancelled = true;
     atomic_store_explicit(&p->cancel, 1, memory_order_release); /* hr_ctx_cancelled */
+    note_failed_stage_locked(p);
     hr__sched_cancel(p->sched, now_ns);
     hr__engine_pump_locked(p, now_ns, after);
+    hr__mutex_lock(&p->sink.lock);
+    p->sink.ended = true; /* what is still under way will be refused, and what ended
+                             the run is known: nothing more is written to the ledger */
+    hr__mutex_unlock(&p->sink.lock);
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
 }
 
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
-                               const struct hr_stage *stage)
+bool hr__stage_may_ride(const struct hr_stage *stage)
 {
-    return stage->ema_ns > 0 &&
-           (stage->is_batched ||
-            atomic_load_explicit(&p->sink.waiting, memory_order_relaxed) == 0);
+    return stage->is_batched && stage->ema_ns > 0;
 }
 
 /* ---- accounts ---- */
@@ -293,8 +300,49 @@ void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t 
     int64_t each = task_ns / tasks;
     if (each < 1)
         each = 1;
+    hr__histogram_add(&stage->task_times, each, tasks);
     stage->ema_ns =
         stage->ema_ns == 0 ? each : stage->ema_ns + (each - stage->ema_ns) / 8;
+}
+
+/* Does this failure come before the one that ends the run so far? Whatever leaves a stage
+ * that raises has come before the failure there, so one further down is earlier. */
+static bool is_earlier_locked(const struct hr_pipeline *p,
+                              uint32_t stage) HR_ENGINE_LOCKED
+{
+    return stage > p->ledger_stage ||
+           (stage == p->ledger_stage && p->stages[stage].ordered);
+}
+
+/* Takes *exception, but for that of a failure which it replaces. */
+static void raise_locked(struct hr_pipeline *p, uint32_t stage,
+                         const struct hr_item *item, const struct hr_error *err,
+                         struct hr_value *exception) HR_ENGINE_LOCKED
+{
+    const char *name = p->stages[stage].name;
+    if (!p->ledger.failed)
+        hr__ledger_end(&p->ledger, name, item, err, exception);
+    else if (is_earlier_locked(p, stage))
+        hr__ledger_replace(&p->ledger, name, item, err, exception);
+    else
+        return;
+    p->ledger_stage = stage;
+}
+
+void hr__engine_fail_task_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception, struct hr_after *after)
+{
+    bool raises = p->stages[claim->stage].raises && !p->cancelled &&
+                  !hr__sched_refused(p->sched, claim->task);
+    struct hr_item *carrier = raises ? hr__items_get(&p->items) : NULL;
+    if (raises && carrier) { /* without memory the first failure stands */
+        if (exception->cls)
+            carrier->value = exception->cls->share(exception);
+        raise_locked(p, claim->stage, item, err, &carrier->value);
+        hr__engine_let_go(after, carrier); /* what it has now is released unlocked */
+    }
+    hr__engine_fail_item_locked(p, claim->stage, item, err, exception);
 }
 
 void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,

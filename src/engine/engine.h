@@ -13,11 +13,13 @@
 #include "base/mutex.h"
 #include "base/park.h"
 #include "base/scratch.h"
+#include "engine/histogram.h"
 #include "engine/item.h"
 #include "engine/ledger.h"
 #include "engine/loop.h"
 #include "engine/runtime.h"
 #include "engine/sink.h"
+#include "engine/trace.h"
 #include "headrace/pipeline.h"
 #include "sched/sched.h"
 
@@ -43,6 +45,7 @@ enum hr_stage_body {
     HR_BODY_FOREIGN_SOURCE,
     HR_BODY_FOREIGN_MAP,
     HR_BODY_FOREIGN_EXPAND,
+    HR_BODY_FOREIGN_FOLD,
     HR_BODY_SINK
 };
 
@@ -50,6 +53,10 @@ struct hr_key {
     bool used;
     char *name; /* NULL: by index */
     int index;
+};
+
+struct hr_stage_times {
+    uint64_t busy_ns, attach_ns, attached_ns;
 };
 
 struct hr_stage {
@@ -63,9 +70,16 @@ struct hr_stage {
     struct hr_source source;
     struct hr_op op;
     struct hr_foreign foreign;
+    bool raises;  /* HR_ON_ERROR_RAISE, */
+    bool ordered; /* and first means: in input order */
+    struct hr_retry_policy retry;
     /* under lock */
-    int64_t ema_ns; /* smoothed time of one task; 0: not known yet */
-    uint64_t busy_ns, attach_ns, attached_ns;
+    uint64_t retried;
+    int64_t ema_ns;     /* smoothed time of one task; 0: not known yet */
+    int64_t fold_first; /* fold: index of the first item since its last result, or -1 */
+    uint64_t busy_ns, attach_ns, attached_ns; /* of tasks that are over */
+    struct hr_stage_times shown;              /* with those of running ones, at last */
+    struct hr_histogram task_times;
 };
 
 /* What an unfinished expand or spread task keeps between its steps. Owned by whoever
@@ -74,6 +88,24 @@ struct hr_task_state {
     struct hr_item *item;
     void *iterator;
     size_t position;
+    uint32_t attempts; /* that have failed */
+};
+
+/* A task that waits for its next attempt, by task number. */
+struct hr_retry {
+    struct hr_claim claim;
+    int64_t due_ns;
+    struct hr_retry *next;
+};
+
+/* Tasks that failed and will be tried again; see retry.c. */
+struct hr_retries {
+    struct hr_retry *tasks; /* NULL: no stage has retries */
+    /* under lock */
+    struct hr_retry *waiting; /* soonest first */
+    struct hr_retry *due, *due_last;
+    uint64_t random;
+    struct hr_timer timer;
 };
 
 struct hr_worker;
@@ -121,7 +153,12 @@ struct hr_worker {
     int32_t stage;        /* -1: nothing */
     _Atomic int64_t item; /* relaxed; the thread also writes it, between its tasks */
     int64_t since_ns;
+    _Atomic int64_t begun_ns; /* since_ns, or when it had attached; HR_FOREVER: it is
+                                 waiting to; -1: accounted already. Relaxed, for
+                                 statistics; written under lock, or while attaching */
     bool reported;
+    /* atomic: written under lock (release), read by the thread (acquire); NULL: off */
+    _Atomic(struct hr_trace_ring *) trace;
 };
 
 /* What has to be done once the lock is dropped. */
@@ -171,11 +208,18 @@ struct hr_pipeline {
     uint32_t foreign_active; /* workers inside a session */
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
+    bool source_is_prompt;
     size_t read_ahead_bytes;
     bool gate_shut;
+    bool
+        pass_begins; /* the source's next pull begins a pass over a continuous source */
     size_t source_item_bytes; /* of one item, by the last pull */
     struct hr_ledger ledger;
+    uint32_t ledger_stage; /* whose failure it is that ends the run */
+    struct hr_retries retries;
     struct hr_waiter *stoppers;
+    struct hr_trace *traces; /* this one and earlier ones; freed with the pipeline */
+    bool tracing;
 
     /* the consumer's refill: owned by whoever holds the source's claim; ready is set
      * (release) by the consumer and read (acquire) by who finishes the claim */
@@ -188,6 +232,8 @@ struct hr_pipeline {
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
+    /* for consumers: written under lock (release), read by them (acquire); NULL: off */
+    _Atomic(struct hr_trace *) trace;
 
     struct hr_sink sink;
     struct hr_loop loop;
@@ -269,14 +315,37 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
                                  const struct hr_item *item, const struct hr_error *err,
                                  struct hr_value *exception) HR_ENGINE_LOCKED;
 /* May a worker take several items of the stage at once? Those finished first then wait
- * for the last, which must not keep a consumer waiting. */
-bool hr__stage_may_ride_locked(const struct hr_pipeline *p,
-                               const struct hr_stage *stage) HR_ENGINE_LOCKED;
+ * for the last: only where a batch further down makes them wait anyway. */
+bool hr__stage_may_ride(const struct hr_stage *stage);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
                               uint32_t tasks) HR_ENGINE_LOCKED;
 void hr__pipeline_unref(struct hr_pipeline *p);
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
                                             struct hr_error *err);
+
+/* A task has failed: see on_error. Before the scheduler hears of it. exception: as of
+ * hr__engine_fail_item_locked. */
+void hr__engine_fail_task_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                                 const struct hr_item *item, const struct hr_error *err,
+                                 struct hr_value *exception,
+                                 struct hr_after *after) HR_ENGINE_LOCKED;
+
+/* ---- retry.c: tasks that failed and are tried again ---- */
+enum hr_status hr__retries_init(struct hr_pipeline *p, struct hr_error *err);
+void hr__retries_fini(struct hr_pipeline *p);
+/* The task of a map stage has failed: shall it be tried again? Then the claim is kept, and
+ * comes back by hr__retry_take_locked when its time has come. */
+bool hr__retry_later_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                            bool may_retry, int64_t now_ns,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
+/* The next task of these lanes that is due; `first` is false in its claim. */
+bool hr__retry_take_locked(struct hr_pipeline *p, uint32_t lanes,
+                           struct hr_claim *out) HR_ENGINE_LOCKED;
+/* The stage of that, or -1. */
+int hr__retry_peek_locked(const struct hr_pipeline *p, uint32_t lanes) HR_ENGINE_LOCKED;
+/* Let go of those that the run does not want any more. */
+void hr__retry_sweep_locked(struct hr_pipeline *p, int64_t now_ns,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -288,10 +357,15 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
  * return; returns the time. */
 int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
                                      struct hr_after *after) HR_ENGINE_LOCKED;
+/* "hr-work-3" and the like. */
+void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
+                     size_t size);
 /* The calling thread is w from now on. */
 void hr__worker_begin(struct hr_worker *w);
 void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
                                    struct hr_after *after) HR_ENGINE_LOCKED;
+/* As hr__park, on the worker's own parker. */
+int hr__worker_park(struct hr_worker *w, int64_t until_ns);
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
@@ -305,7 +379,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
                                struct hr_after *after) HR_ENGINE_LOCKED;
 /* No lock: release what an unwanted task keeps. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
-/* Attach; *now_ns is the time after it. False: it is refused. */
+/* Attach; *now_ns is the time before it, and then after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 /* It was refused: the run ends, and the consumer is told why. */
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
@@ -325,6 +399,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
 /* The stage behind the source took items: keep account of the bytes ahead. */
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns) HR_ENGINE_LOCKED;
+/* Shut the source while too many bytes are ahead, or open it again. */
+void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED;
 /* An item is let go that may still count as read ahead. */
 void hr__source_uncount_locked(struct hr_pipeline *p,
                                struct hr_item *item) HR_ENGINE_LOCKED;
@@ -339,6 +415,22 @@ uint32_t hr__source_grant_locked(const struct hr_pipeline *p,
 void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);
+
+/* ---- trace.c ---- */
+/* The worker's ring; NULL: no trace, the usual case. For its own thread. */
+static inline struct hr_trace_ring *hr__worker_trace(struct hr_worker *w)
+{
+    /* pairs with hr_pipeline_trace_start */
+    return atomic_load_explicit(&w->trace, memory_order_acquire);
+}
+/* The calling thread's ring, be it a worker or a consumer; NULL: no trace. */
+struct hr_trace_ring *hr__pipeline_trace_ring(struct hr_pipeline *p);
+/* The calling consumer takes this item. */
+void hr__trace_delivered(struct hr_pipeline *p, int64_t item);
+/* An epoch ends, for the source or for a consumer. */
+void hr__trace_epoch(struct hr_pipeline *p);
+/* Of a pipeline that is being freed. */
+void hr__pipeline_free_traces(struct hr_pipeline *p);
 
 /* ---- call.c: what is left in a call after it was finished ---- */
 bool hr__call_has_rest(const struct hr_call *call);

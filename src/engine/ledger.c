@@ -63,8 +63,10 @@ static void log_failure(struct hr_ledger *ledger, uint32_t stage,
     if (failure->label[0])
         (void)snprintf(which, sizeof(which), "item %lld ('%s')",
                        (long long)failure->index, failure->label);
-    else
+    else if (failure->index >= 0)
         (void)snprintf(which, sizeof(which), "item %lld", (long long)failure->index);
+    else
+        (void)snprintf(which, sizeof(which), "its flush");
     if (kind->count == 1)
         hr__log(HR_LOG_WARNING,
                 "%s: %s failed and is skipped: %s (more like it are only counted)",
@@ -134,6 +136,16 @@ void hr__ledger_end(struct hr_ledger *ledger, const char *stage_name,
     fill_failure(&ledger->final.failure, stage_name, item, err);
     ledger->final.exception = *exception;
     *exception = HR_VALUE_EMPTY;
+}
+
+void hr__ledger_replace(struct hr_ledger *ledger, const char *stage_name,
+                        const struct hr_item *item, const struct hr_error *err,
+                        struct hr_value *exception)
+{
+    struct hr_value old = ledger->final.exception;
+    fill_failure(&ledger->final.failure, stage_name, item, err);
+    ledger->final.exception = *exception;
+    *exception = old;
 }
 
 void hr__ledger_fini(struct hr_ledger *ledger)

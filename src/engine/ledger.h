@@ -46,6 +46,12 @@ void hr__ledger_end(struct hr_ledger *ledger, const char *stage_name,
                     const struct hr_item *item, const struct hr_error *err,
                     struct hr_value *exception);
 
+/* Instead of the failure that ends the run so far. Its exception is put in the place of
+ * *exception. */
+void hr__ledger_replace(struct hr_ledger *ledger, const char *stage_name,
+                        const struct hr_item *item, const struct hr_error *err,
+                        struct hr_value *exception);
+
 /* Releases everything; not under a lock. */
 void hr__ledger_fini(struct hr_ledger *ledger);
 

@@ -31,6 +31,7 @@ static void insert_locked(struct hr_loop *loop, struct hr_timer *timer)
     while (*at && (*at)->due_ns <= timer->due_ns)
         at = &(*at)->next;
     timer->next = *at;
+    timer->listed = true;
     *at = timer;
 }
 
@@ -43,9 +44,14 @@ static int64_t run_due_locked(struct hr_loop *loop) HR_REQUIRES(loop->lock)
         if (timer->due_ns > now_ns)
             return timer->due_ns;
         loop->timers = timer->next;
+        timer->listed = false;
+        timer->running = true;
+        timer->hurry_ns = HR_FOREVER;
         hr__mutex_unlock(&loop->lock);
-        timer->due_ns = timer->fn(timer->cookie, now_ns);
+        int64_t due_ns = timer->fn(timer->cookie, now_ns);
         hr__mutex_lock(&loop->lock);
+        timer->running = false;
+        timer->due_ns = due_ns < timer->hurry_ns ? due_ns : timer->hurry_ns;
         if (timer->due_ns != HR_FOREVER)
             insert_locked(loop, timer);
     }
@@ -97,4 +103,28 @@ void hr__loop_add(struct hr_loop *loop, struct hr_timer *timer)
     insert_locked(loop, timer);
     hr__mutex_unlock(&loop->lock);
     hr__unpark(&loop->parker);
+}
+
+static void remove_locked(struct hr_loop *loop, struct hr_timer *timer)
+    HR_REQUIRES(loop->lock)
+{
+    struct hr_timer **at = &loop->timers;
+    while (*at != timer)
+        at = &(*at)->next;
+    *at = timer->next;
+    timer->listed = false;
+}
+
+void hr__loop_hurry(struct hr_loop *loop, struct hr_timer *timer, int64_t due_ns)
+{
+    hr__mutex_lock(&loop->lock);
+    if (timer->running) {
+        timer->hurry_ns = due_ns < timer->hurry_ns ? due_ns : timer->hurry_ns;
+    } else if (!timer->listed || due_ns < timer->due_ns) {
+        if (timer->listed)
+            remove_locked(loop, timer);
+        timer->due_ns = due_ns;
+        insert_locked(loop, timer);
+    }
+    hr__mutex_unlock(&loop->lock);
 }

@@ -17,7 +17,10 @@ struct hr_timer {
     hr_timer_fn fn;
     void *cookie;
     int64_t due_ns;
+    /* under the loop's lock */
     struct hr_timer *next;
+    bool listed, running;
+    int64_t hurry_ns; /* while running: what it was hurried to */
 };
 
 struct hr_loop {
@@ -39,5 +42,8 @@ enum hr_status hr__loop_start(struct hr_loop *loop, struct hr_error *err);
 void hr__loop_stop(struct hr_loop *loop);
 /* Storage is the caller's and stays until the loop has stopped. Threads: any. */
 void hr__loop_add(struct hr_loop *loop, struct hr_timer *timer);
+/* Call it at due_ns, or sooner if it is added and due sooner. Threads: any; then unpark
+ * the loop's parker. */
+void hr__loop_hurry(struct hr_loop *loop, struct hr_timer *timer, int64_t due_ns);
 
 #endif

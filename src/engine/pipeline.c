@@ -62,7 +62,8 @@ static void mark_batched(struct hr_pipeline *p)
     bool batched = false;
     for (uint32_t i = p->stage_count; i-- > 0;) {
         p->stages[i].is_batched = batched;
-        batched = batched || p->stages[i].body == HR_BODY_COLLATE;
+        batched = batched || p->stages[i].body == HR_BODY_COLLATE ||
+                  p->stages[i].body == HR_BODY_FOREIGN_FOLD;
     }
 }
 
@@ -74,6 +75,14 @@ static bool has_foreign_stage(const struct hr_plan *plan)
     return false;
 }
 
+static bool has_retries(const struct hr_plan *plan)
+{
+    for (uint32_t i = 1; i < plan->count; i++)
+        if (plan->stages[i].retry.times > 0)
+            return true;
+    return false;
+}
+
 static void init_worker(struct hr_pipeline *p, uint32_t i)
 {
     struct hr_worker *w = &p->workers[i];
@@ -81,6 +90,8 @@ static void init_worker(struct hr_pipeline *p, uint32_t i)
     w->number = i;
     w->stage = -1;
     atomic_init(&w->item, -1);
+    atomic_init(&w->begun_ns, -1);
+    atomic_init(&w->trace, NULL);
     hr__parker_init(&w->parker);
     hr__scratch_init(&w->scratch);
     w->ctx.worker = w;
@@ -104,11 +115,12 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
         init_worker(p, i);
-    return HR_OK;
+    return has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
 }
 
 static void free_all(struct hr_pipeline *p)
 {
+    hr__pipeline_free_traces(p);
     if (p->sched) {
         hr__sink_fini(&p->sink);
         hr_handle handle;
@@ -123,6 +135,7 @@ static void free_all(struct hr_pipeline *p)
     hr__items_fini(&p->items);
     hr__free(p->workers);
     hr__free(p->tasks);
+    hr__retries_fini(p);
     hr__sched_free(&p->sched);
     hr__loop_fini(&p->loop);
     hr__mutex_fini(&p->lock);
@@ -252,7 +265,11 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
         return status;
     }
     p->started = true;
+    /* relaxed: the caller's own reference keeps it alive so far; this one is for an op
+     * that frees the pipeline before we are through. */
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->started_ns = p->foreign_progress_ns = HR_SYS(now_ns)();
+    hr__sched_begin(p->sched, p->started_ns);
     status = start_threads_locked(p, err);
     if (status != HR_OK)
         hr__engine_cancel_locked(p, p->started_ns, &after);
@@ -260,6 +277,7 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     hr__engine_unlock(p, &after);
     if (status == HR_OK)
         hr__loop_add(&p->loop, &p->watchdog);
+    hr__pipeline_unref(p);
     return status; /* threads that did start end by the cancel, and are joined by stop */
 }
 
@@ -316,6 +334,23 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
     hr__engine_wake_workers_locked(p, -1, now_ns, &after);
     hr__engine_wake_helper_locked(p, &after);
     hr__engine_unlock(p, &after);
+}
+
+bool hr__pipeline_in_source(const struct hr_pipeline *p)
+{
+    const struct hr_worker *self = hr__worker_self();
+    return (self && self->pipeline == p && self->stage == 0) ||
+           hr__source_is_refilling(p);
+}
+
+bool hr__pipeline_ended(struct hr_pipeline *p)
+{
+    if (hr__pipeline_forked(p))
+        return true;
+    hr__engine_lock(p);
+    bool ended = p->ended;
+    hr__engine_unlock_only(p);
+    return ended;
 }
 
 static void unlist_stopper_locked(struct hr_pipeline *p,
@@ -378,6 +413,14 @@ static bool is_inside(const struct hr_pipeline *p)
     return (self && self->pipeline == p) || hr__source_is_refilling(p);
 }
 
+/* A trace that can't be written is no reason not to stop. */
+static void end_trace(struct hr_pipeline *p)
+{
+    struct hr_error err = {0};
+    if (hr_pipeline_trace_stop(p, &err) != HR_OK)
+        hr__log(HR_LOG_WARNING, "%s", err.text);
+}
+
 enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
                                 struct hr_error *err)
 {
@@ -399,6 +442,7 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
         join_threads(p);
         hr__loop_stop(&p->loop);
     }
+    end_trace(p);
     return HR_OK;
 }
 
@@ -428,5 +472,6 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
         return; /* in a forked child nothing of it can be trusted: left as it is */
     if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
+    end_trace(p);
     hr__pipeline_unref(p);
 }

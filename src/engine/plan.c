@@ -13,7 +13,7 @@ enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
 /* With these any channel stays below what the scheduler allows (2^20 places): behind the
  * source it has room for two batches, elsewhere for a batch or the sink's items and for
  * what as many tasks as `concurrency` may hold. */
-enum { CONCURRENCY_MAX = 4096, BATCH_MAX = 500000, SINK_MAX = 1000000 };
+enum { CONCURRENCY_MAX = 4096 };
 
 enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
 {
@@ -99,7 +99,7 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
     if (status != HR_OK)
         return status;
     struct hr_stage *stage = &plan->stages[plan->count];
-    *stage = (struct hr_stage){.body = body, .concurrency = 1};
+    *stage = (struct hr_stage){.body = body, .concurrency = 1, .fold_first = -1};
     (void)snprintf(stage->name, sizeof(stage->name), "%s", name);
     if (strlen(name) >= sizeof(stage->name))
         stage->name[hr__utf8_cut(name, sizeof(stage->name) - 1)] = '\0';
@@ -209,9 +209,9 @@ enum hr_status hr_plan_pipe(struct hr_plan *plan, struct hr_op *op,
 enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last,
                                  int columns, struct hr_error *err)
 {
-    if (n == 0 || n > BATCH_MAX)
+    if (n == 0 || n > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "aggregate: n must be 1 to %d, got %u", BATCH_MAX, n);
+                            "aggregate: n must be 1 to 1,048,576, got %u", n);
     char name[32];
     (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
     enum hr_status status =
@@ -230,12 +230,53 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
                "disaggregate", err);
 }
 
+static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
+{
+    if (plan->count < 2 || plan->complete)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan's last stage is its %s, not one that has tasks",
+                            plan->complete ? "sink" : "source");
+    return HR_OK;
+}
+
+enum hr_status hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error,
+                                struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    struct hr_sched_stage *sched = &plan->sched_stages[plan->count - 1];
+    sched->cuts = last(plan)->raises = on_error == HR_ON_ERROR_RAISE;
+    last(plan)->ordered = sched->order == HR_ORDER_INPUT;
+    return HR_OK;
+}
+
+enum hr_status hr_plan_retry(struct hr_plan *plan, const struct hr_retry_policy *policy,
+                             struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status != HR_OK)
+        return status;
+    if (plan->sched_stages[plan->count - 1].kind != HR_STAGE_MAP)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "retry: stage '%s' does not make one item of one",
+                            last(plan)->name);
+    if (policy->backoff_ns < 0 || policy->backoff_max_ns < 0)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "retry: backoff_ns %lld and backoff_max_ns %lld must be 0 "
+                            "or more",
+                            (long long)policy->backoff_ns,
+                            (long long)policy->backoff_max_ns);
+    last(plan)->retry = *policy;
+    return HR_OK;
+}
+
 enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
                             struct hr_error *err)
 {
-    if (buffer_size == 0 || buffer_size > SINK_MAX)
+    if (buffer_size == 0 || buffer_size > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "sink: buffer_size must be 1 to %d, got %u", SINK_MAX,
+                            "sink: buffer_size must be 1 to 1,048,576, got %u",
                             buffer_size);
     enum hr_status status =
         add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
@@ -279,6 +320,21 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
     return HR_OK;
 }
 
+enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool drop_last,
+                                     const struct hr_stage_options *options,
+                                     struct hr_error *err)
+{
+    enum hr_status status = add_pipe(plan, HR_STAGE_FOLD, HR_BODY_FOREIGN_FOLD,
+                                     HR_LANE_FOREIGN, "aggregate", options, err);
+    if (status != HR_OK)
+        return status;
+    plan->sched_stages[plan->count - 1].drop_last = drop_last;
+    last(plan)->foreign = *foreign;
+    *foreign = (struct hr_foreign){NULL, NULL};
+    return HR_OK;
+}
+
 /* ---- the scheduler's plan ---- */
 
 static uint32_t max_u32(uint32_t a, uint32_t b)
@@ -290,18 +346,20 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
  * batch, so that the next stage finds work. In input order a finished result keeps its
  * place until its turn: the places are the reorder window, and as many more let the other
  * tasks go on beside a slow one. Behind the source it is the read-ahead: twice a batch, so
- * that half of it can be refilled while the other half is used. */
+ * that half of it can be refilled while the other half is used. Near the limit of the
+ * scheduler there is less to spare. */
 uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
 {
     uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
                         ? plan->sink_buffer
                         : max_u32(2, plan->sched_stages[i + 1].arity);
-    if (i == 0)
-        return max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
     uint32_t held = plan->sched_stages[i].concurrency;
     if (plan->sched_stages[i].order == HR_ORDER_INPUT && held > 1)
         held *= 2;
-    return held + next;
+    uint32_t places = held + next;
+    if (i == 0)
+        places = max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
+    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
 }
 
 enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,

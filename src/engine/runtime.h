@@ -14,7 +14,8 @@
 struct hr_call {
     struct hr_value *in; /* the item or the field that the stage works on. The call
                                takes the value (leaves it empty) unless it fails before;
-                               NULL for a source and for a continued expand */
+                               NULL for a source, for a continued expand, and for the
+                               flush of a fold */
     void **iterator;     /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
     uint32_t grant;      /* most outputs to give */
@@ -24,7 +25,11 @@ struct hr_call {
     struct hr_value out[HR_SCHED_GRANT_MAX];
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
+    int64_t end_ns;            /* when the call was over; 0: not told. For traces */
+    bool
+        prompt; /* source: it never waits, so that several items may be asked at once */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
+    bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
 };
 
 struct hr_foreign_class {
@@ -65,16 +70,30 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
 
+/* A fold: its calls are made one at a time, one per item and one, without an item, at the
+ * end of each epoch and of all. HR_TASK_DONE without an output means "nothing yet".
+ * drop_last: what the last call of an epoch gives is dropped. */
+enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
+                                     bool drop_last,
+                                     const struct hr_stage_options *options,
+                                     struct hr_error *err);
+
 /* ---- for an attached consumer ---- */
+
+/* A consumer may tie itself to the epoch that is current when it begins: it gets
+ * HR_EPOCH once that is over, whoever took the mark, and nothing of the next one. */
+#define HR_EPOCH_ANY UINT64_MAX
+uint64_t hr__pipeline_epoch(struct hr_pipeline *pipeline);
 
 /* Take a ready item without ever waiting, not even for a lock: HR_OK, HR_AGAIN (nothing
  * ready, or ask again through hr__pipeline_wait), HR_END, HR_EPOCH, or a failure. */
-enum hr_status hr__pipeline_try_next(struct hr_pipeline *pipeline, struct hr_value *out,
-                                     struct hr_error *err);
+enum hr_status hr__pipeline_try_next(struct hr_pipeline *pipeline, uint64_t epoch,
+                                     struct hr_value *out, struct hr_error *err);
 
 /* Detached: wait until something is ready, until_ns, or a signal. HR_OK: try again;
  * HR_TIMEOUT: time passed; HR_AGAIN: interrupted, look at signals. */
-enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, int64_t until_ns);
+enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, uint64_t epoch,
+                                 int64_t until_ns);
 
 /* The consumer is about to attach, or has attached: workers leave and stay away. */
 void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
@@ -83,12 +102,22 @@ void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
  * used. Never waits. */
 void hr__pipeline_refill(struct hr_pipeline *pipeline);
 
+/* For traces: a next() begins, and has an item. Costs a branch while there is no trace. */
+int64_t hr__pipeline_next_begin(const struct hr_pipeline *pipeline);
+void hr__pipeline_next_end(struct hr_pipeline *pipeline, int64_t begin_ns);
+
 /* The exception value of the pipeline's failure or of the i-th failed item, shared;
  * the empty value when there is none. */
 struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, int64_t i);
 
 /* The failure that ended the run, if there is one. */
 bool hr__pipeline_final_failure(struct hr_pipeline *pipeline, struct hr_failure *out);
+
+/* Is the calling thread inside the source of this pipeline? */
+bool hr__pipeline_in_source(const struct hr_pipeline *pipeline);
+
+/* Nothing is under way any more; what is ready may still be taken. Not attached. */
+bool hr__pipeline_ended(struct hr_pipeline *pipeline);
 
 /* Request the end without waiting. */
 void hr__pipeline_cancel(struct hr_pipeline *pipeline);

@@ -48,7 +48,9 @@ bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns)
         return false;
     if (p->foreign_active == 0 || p->runtime->parallel)
         return true;
-    int stage = hr__sched_peek(p->sched, HR_LANES_FOREIGN);
+    int stage = hr__retry_peek_locked(p, HR_LANES_FOREIGN);
+    if (stage < 0)
+        stage = hr__sched_peek(p->sched, HR_LANES_FOREIGN);
     return stage >= 0 && (p->stages[stage].ema_ns > LONG_TASK_NS ||
                           now_ns - p->foreign_progress_ns > NO_PROGRESS_NS);
 }
@@ -61,7 +63,14 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
     if (!w->foreign_thread || !p->runtime->attach(w->foreign_thread))
         return false;
     w->attached = true;
+    int64_t asked_ns = *now_ns;
     *now_ns = HR_SYS(now_ns)();
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (trace)
+        hr__trace_add(trace,
+                      &(struct hr_trace_what){HR_TRACE_ATTACH, w->stage, -1, 0, NULL},
+                      asked_ns, *now_ns);
+    atomic_store_explicit(&w->begun_ns, *now_ns, memory_order_relaxed); /* stats.c */
     return true;
 }
 
@@ -75,9 +84,11 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->grant = grant;
     call->outcome = HR_TASK_FAILED;
     call->out_count = 0;
+    call->end_ns = 0;
     call->error.status = HR_OK;
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
+    call->again = false;
 }
 
 /* No lock: make the call of a claimed task ready. When its key does not fit the call has
@@ -91,24 +102,22 @@ static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_value *field = NULL;
     struct hr_error err = {0};
-    if (claim->first && stage->body != HR_BODY_FOREIGN_SOURCE)
+    if (claim->input_count > 0)
         field = hr__key_field(&stage->key, &state->item->value, &err);
     prepare_call(call, field, &state->iterator, call->grant);
     if (err.status != HR_OK)
         call->error = err;
 }
 
-/* One that has failed in ready_call: a first call always has an input. */
-static bool is_misfit(const struct hr_stage *stage, const struct hr_claim *claim,
-                      const struct hr_call *call)
+/* One that has failed in ready_call. */
+static bool is_misfit(const struct hr_claim *claim, const struct hr_call *call)
 {
-    return claim->first && !call->in && stage->body != HR_BODY_FOREIGN_SOURCE;
+    return claim->input_count > 0 && !call->in;
 }
 
-static uint32_t claim_size_locked(const struct hr_pipeline *p,
-                                  const struct hr_stage *stage) HR_ENGINE_LOCKED
+static uint32_t claim_size(const struct hr_stage *stage)
 {
-    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride_locked(p, stage))
+    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride(stage))
         return 1;
     int64_t n = CLAIM_NS / stage->ema_ns;
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
@@ -117,12 +126,20 @@ static uint32_t claim_size_locked(const struct hr_pipeline *p,
 static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call) HR_ENGINE_LOCKED
 {
-    call->grant = claim->grant;
+    call->grant = 1; /* an expand may wait after each output */
     if (claim->stage == 0)
         call->grant = hr__source_grant_locked(p, claim->grant);
     else if (claim->first)
-        p->tasks[claim->task] =
-            (struct hr_task_state){.item = hr__item_of(claim->inputs[0])};
+        p->tasks[claim->task] = (struct hr_task_state){
+            .item = claim->input_count > 0 ? hr__item_of(claim->inputs[0]) : NULL};
+}
+
+/* What is due for another attempt goes first. */
+static bool next_claim_locked(struct hr_pipeline *p, uint32_t lanes, int64_t now_ns,
+                              struct hr_claim *out) HR_ENGINE_LOCKED
+{
+    return hr__retry_take_locked(p, lanes, out) ||
+           hr__sched_claim(p->sched, lanes, now_ns, out);
 }
 
 /* Claim tasks of the stage nearest the sink into w->claims. */
@@ -132,7 +149,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
     uint32_t lanes = hr__session_lanes_locked(p);
     uint32_t n = 0, most = 1;
     while (n < most) {
-        bool more = n == 0 ? hr__sched_claim(p->sched, lanes, now_ns, &w->claims[0])
+        bool more = n == 0 ? next_claim_locked(p, lanes, now_ns, &w->claims[0])
                            : hr__sched_ride(p->sched, w->claims[n - 1].task, now_ns,
                                             &w->claims[n]);
         if (!more)
@@ -143,7 +160,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
         note_claim_locked(p, &w->claims[n], &w->calls[n]);
-        most = claim_size_locked(p, stage);
+        most = claim_size(stage);
         n++;
     }
     return n;
@@ -219,7 +236,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t ready = 0;
-    while (ready < n && !is_misfit(stage, &w->claims[ready], &w->calls[ready]))
+    while (ready < n && !is_misfit(&w->claims[ready], &w->calls[ready]))
         ready++;
     if (ready == 0)
         return 1;
@@ -237,7 +254,14 @@ static void fatal_locked(struct hr_pipeline *p, struct hr_stage *stage,
                          const struct hr_item *item, struct hr_call *call,
                          int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
 {
-    hr__ledger_end(&p->ledger, stage->name, item, &call->error, &call->exception);
+    if (p->cancelled)
+        return; /* the consumer has been told of the end */
+    /* The run's end and the item's entry both have it. */
+    struct hr_value copy = HR_VALUE_EMPTY;
+    if (call->exception.cls)
+        copy = call->exception.cls->share(&call->exception);
+    hr__ledger_end(&p->ledger, stage->name, item, &call->error, &copy);
+    hr_value_release(&copy); /* not the last one: no foreign code under the lock */
     hr__engine_cancel_locked(p, now_ns, after);
 }
 
@@ -247,6 +271,9 @@ static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *clai
 {
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_item *item = state->item;
+    bool again = call->outcome == HR_TASK_FAILED && call->again && !call->fatal;
+    if (hr__retry_later_locked(p, claim, again, now_ns, after))
+        return;
     state->item = NULL;
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
@@ -266,13 +293,41 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
-        hr__engine_fail_item_locked(p, claim->stage, item, &call->error,
-                                    &call->exception);
+        hr__engine_fail_task_locked(p, claim, item, &call->error, &call->exception,
+                                    after);
     if (call->outcome != HR_TASK_MORE) {
         state->item = NULL;
         hr__engine_let_go(after, item);
     }
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
+}
+
+/* A fold's result is a new item, numbered as the first that was taken since the result
+ * before. A flush has no item. */
+static void finish_fold_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                               struct hr_call *call, int64_t now_ns,
+                               struct hr_after *after) HR_ENGINE_LOCKED
+{
+    struct hr_stage *stage = &p->stages[claim->stage];
+    struct hr_item *item = p->tasks[claim->task].item;
+    struct hr_item none = {.index = -1};
+    hr_handle handle = 0;
+    p->tasks[claim->task].item = NULL;
+    if (item && stage->fold_first < 0 && call->outcome == HR_TASK_DONE)
+        stage->fold_first = item->index;
+    struct hr_item first = {.index = stage->fold_first};
+    uint32_t n = hr__engine_wrap_locked(p, claim->stage, &first, call->out,
+                                        call->out_count, &handle);
+    if (call->out_count > 0 || !item)
+        stage->fold_first = -1;
+    if (call->fatal)
+        fatal_locked(p, stage, item, call, now_ns, after);
+    if (call->outcome == HR_TASK_FAILED)
+        hr__engine_fail_task_locked(p, claim, item ? item : &none, &call->error,
+                                    &call->exception, after);
+    if (item)
+        hr__engine_let_go(after, item);
+    hr__engine_finish_locked(p, claim->task, call->outcome, &handle, n, now_ns, after);
 }
 
 /* Lock held. took_ns: the time of all the calls made. */
@@ -286,10 +341,13 @@ static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took
                                  after);
         return;
     }
-    hr__stage_account_locked(stage, took_ns, made);
+    if (!w->claims[0].closing) /* which is no task */
+        hr__stage_account_locked(stage, took_ns, made);
     for (uint32_t i = 0; i < made; i++) {
         if (stage->body == HR_BODY_FOREIGN_MAP)
             finish_map_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
+        else if (stage->body == HR_BODY_FOREIGN_FOLD)
+            finish_fold_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
         else
             finish_expand_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
     }
@@ -324,6 +382,8 @@ void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now
                              "to its language",
                        p->stages[stage].name);
     p->runtime_dead = true;
+    if (p->cancelled)
+        return; /* the consumer has been told of the end */
     hr__ledger_end(&p->ledger, p->stages[stage].name, NULL, &err, &none);
     hr__engine_cancel_locked(p, now_ns, after);
 }
@@ -363,6 +423,28 @@ static bool session_over(const struct hr_pipeline *p, int64_t now_ns, int64_t en
            atomic_load_explicit(&p->consumer_wants, memory_order_acquire);
 }
 
+/* No lock. Calls whose end is not known end with the round. */
+static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32_t made,
+                        int64_t begin_ns, int64_t round_end_ns)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_trace_what what = {.stage = (int32_t)w->claims[0].stage};
+    for (uint32_t i = 0; i < made && !w->claims[0].closing; i++) {
+        const struct hr_item *item = p->tasks[w->claims[i].task].item;
+        int64_t end_ns =
+            i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : round_end_ns;
+        what.item = item ? item->index : -1; /* -1: a flush */
+        if (what.stage == 0) {
+            what.kind = HR_TRACE_PULL;
+            what.item = p->source_index; /* ours: the source is claimed */
+        }
+        what.number = w->calls[i].out_count;
+        what.label = item ? &item->label : NULL;
+        hr__trace_add(trace, &what, begin_ns, end_ns);
+        begin_ns = end_ns;
+    }
+}
+
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
  * entry and on return. False: the runtime is ending. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
@@ -377,6 +459,8 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         int64_t asked_ns = *now_ns;
         hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
                                asked_ns);
+        if (!w->attached) /* relaxed: for statistics */
+            atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed);
         hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);
@@ -401,6 +485,9 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
             made = run_calls(w, n, *slice_end_ns);
         settle_outputs(w, made);
         *now_ns = HR_SYS(now_ns)();
+        struct hr_trace_ring *trace = hr__worker_trace(w);
+        if (trace)
+            trace_calls(trace, w, made, begin_ns, *now_ns);
         hr__worker_lock(w);
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);

@@ -28,12 +28,15 @@ struct hr_sink {
     _Atomic uint32_t credit;
     _Atomic(struct hr_item *) spent; /* emptied items on their way back */
     _Atomic uint32_t waiting;
+    _Atomic uint64_t epoch; /* marks taken by consumers so far; written under the sink's
+                               lock. Relaxed: what comes of it is decided under the lock */
 
     struct hr_mutex lock;
     /* under lock */
     hr_handle *ring; /* 0: an epoch mark */
     uint32_t mask, head, count;
-    bool ended; /* nothing comes after what is in the ring */
+    uint32_t marks; /* of these entries */
+    bool ended;     /* nothing comes after what is in the ring */
     bool failure_told;
     struct hr_waiter *waiters;
     int64_t waiting_since_ns; /* when the ring last ceased to be empty */

@@ -1,5 +1,10 @@
 /* source.c - read-ahead of a foreign source (a Python iterable).
  *
+ * A source may wait, even for the consumer to have used what it gave last. So it is asked
+ * for one item at a time, by a thread of its own, and each item goes on at once. Only of a
+ * source that is known never to wait (*prompt*: an iterator over a list, a range, ...) are
+ * several items asked at once, and only it is advanced by others as well.
+ *
  * One thread at a time advances it: whoever claims the source stage. There are three:
  *
  *   the consumer, inside next(): it holds the language's lock anyway. Only while the
@@ -15,7 +20,11 @@
  * held for as long as the read-ahead lasts. Measured beside a main thread that computes
  * (20 ms steps): the worker that pulls for itself waits 4 to 15 ms per item, with these
  * rules nothing waits. The consumer alone would not do: it stands still while it waits
- * for a batch larger than the read-ahead. */
+ * for a batch larger than the read-ahead.
+ *
+ * Of a continuous source each pass is begun by the helper, whatever the source's speed:
+ * to begin one may mean to shuffle a million paths, and the consumer has items to take
+ * meanwhile. Its time does not count for how fast the source is. */
 #include "engine/engine.h"
 
 #include "base/sys.h"
@@ -29,7 +38,7 @@
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
     int64_t ema_ns = p->stages[0].ema_ns;
-    return ema_ns > 0 && ema_ns < FAST_NS;
+    return p->source_is_prompt && ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
@@ -66,7 +75,7 @@ static size_t item_bytes(const struct hr_item *item)
 
 /* Too many bytes ahead close the gate, but never below what the next stage needs for one
  * task: an aggregate would wait for ever. */
-static void set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
+void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     bool open =
         p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
@@ -91,7 +100,7 @@ void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim
         return;
     for (uint32_t i = 0; i < claim->input_count; i++)
         hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));
-    set_gate_locked(p, now_ns);
+    hr__source_set_gate_locked(p, now_ns);
 }
 
 void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
@@ -103,11 +112,13 @@ void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
 void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns)
 {
     if (p->stage_count == 2 && p->source_item_bytes > 0)
-        set_gate_locked(p, now_ns);
+        hr__source_set_gate_locked(p, now_ns);
 }
 
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant)
 {
+    if (!p->source_is_prompt)
+        return 1; /* it may wait after this one */
     if (p->source_item_bytes == 0)
         return grant;
     size_t left = p->read_ahead_bytes < READ_AHEAD_BYTES
@@ -128,7 +139,10 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
 {
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
-    hr__stage_account_locked(stage, took_ns, call->out_count);
+    bool typical = !p->pass_begins || stage->ema_ns == 0;
+    hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
+    p->pass_begins = call->outcome == HR_TASK_EPOCH;
+    p->source_is_prompt = call->prompt;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
                                         call->out_count, handles);
     size_t bytes = 0;
@@ -140,12 +154,14 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     p->read_ahead_bytes += bytes;
     if (n > 0)
         p->source_item_bytes = bytes / n;
-    if (call->outcome == HR_TASK_FAILED) {
+    if (call->outcome == HR_TASK_FAILED && !p->cancelled) { /* else nobody asked */
         struct hr_item at = {.index = p->source_index};
         hr__ledger_end(&p->ledger, stage->name, &at, &call->error, &call->exception);
     }
+    if (call->outcome == HR_TASK_EPOCH)
+        hr__trace_epoch(p);
     hr__engine_finish_locked(p, claim->task, call->outcome, handles, n, now_ns, after);
-    set_gate_locked(p, now_ns);
+    hr__source_set_gate_locked(p, now_ns);
     set_refill_due_locked(p);
     if (call->fatal)
         hr__engine_cancel_locked(p, now_ns, after);
@@ -160,9 +176,60 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
                              .outcome = HR_TASK_FAILED};
 }
 
+/* The source has been claimed, so its index is ours to read. */
+static void trace_pull(struct hr_trace_ring *trace, const struct hr_pipeline *p,
+                       const struct hr_call *call, int64_t begin_ns, int64_t end_ns)
+{
+    struct hr_trace_what what = {HR_TRACE_PULL, 0, p->source_index, call->out_count,
+                                 NULL};
+    hr__trace_add(trace, &what, begin_ns, end_ns);
+}
+
 /* ---- the helper ---- */
 
-/* One pull. Lock held on entry and on return. */
+/* Attached, the source claimed in w->claims[0] and the call ready: ask it, and book what
+ * came. Lock held on return, attached or not. */
+static void ask_source_locked(struct hr_worker *w, int64_t *now_ns, int64_t until_ns,
+                              struct hr_after *after) HR_ACQUIRE(hr__engine_role)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_stage *stage = &p->stages[0];
+    struct hr_call *call = &w->calls[0];
+    int64_t begin_ns = *now_ns;
+    (void)stage->foreign.cls->run(stage->foreign.state, call, 1, until_ns);
+    *now_ns = HR_SYS(now_ns)();
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (trace)
+        trace_pull(trace, p, call, begin_ns, *now_ns);
+    hr__worker_lock(w);
+    stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
+    hr__source_finish_locked(p, &w->claims[0], call, *now_ns - begin_ns, *now_ns,
+                             after);
+    hr__worker_clear_calls_locked(w, 1, after);
+}
+
+/* Stay attached for another item, if there is room and nobody else wants in. Lock held on
+ * entry; true: dropped, and the call is ready. */
+static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
+                              struct hr_after *after) HR_NO_THREAD_SAFETY
+{
+    struct hr_pipeline *p = w->pipeline;
+    hr__engine_pump_locked(p, now_ns, after);
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
+    hr__engine_wake_workers_locked(p, -1, now_ns, after);
+    if (p->ended || p->cancelled || hr__sched_failed_stage(p->sched) >= 0 ||
+        (!p->runtime->parallel &&
+         atomic_load_explicit(&p->consumer_wants, memory_order_acquire)) ||
+        !hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &w->claims[0]))
+        return false;
+    uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
+    hr__worker_note_locked(w, 0, p->source_index, now_ns);
+    hr__engine_unlock(p, after);
+    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
+    return true;
+}
+
+/* Advance the source for up to a slice. Lock held on entry and on return. */
 static void pull_locked(struct hr_worker *w, int64_t *now_ns,
                         struct hr_after *after) HR_ENGINE_LOCKED
 {
@@ -175,6 +242,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     int64_t asked_ns = *now_ns;
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
+    atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(p, after);
     prepare_source_call(p, claim, grant, call);
     bool entered = !claim->closing && hr__session_enter(w, now_ns);
@@ -187,18 +255,20 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
         hr__worker_note_locked(w, -1, -1, asked_ns);
         return;
     }
-    int64_t begin_ns = *now_ns;
-    (void)stage->foreign.cls->run(stage->foreign.state, call, 1,
-                                  begin_ns + HELPER_SLICE_NS);
-    *now_ns = HR_SYS(now_ns)();
+    int64_t waited_ns = *now_ns - asked_ns;
+    int64_t slice_end_ns = *now_ns + HELPER_SLICE_NS;
+    do
+        ask_source_locked(w, now_ns, slice_end_ns, after);
+    while (w->attached && *now_ns < slice_end_ns &&
+           claim_more_locked(w, *now_ns, after));
+    stage->attach_ns += (uint64_t)waited_ns;
+    hr__worker_note_locked(w, -1, -1, *now_ns);
+    if (!w->attached)
+        return;
+    hr__engine_unlock(p, after);
     p->runtime->detach(w->foreign_thread);
     w->attached = false;
     hr__engine_lock(p);
-    stage->attach_ns += (uint64_t)(begin_ns - asked_ns);
-    stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
-    hr__source_finish_locked(p, claim, call, *now_ns - begin_ns, *now_ns, after);
-    hr__worker_clear_calls_locked(w, 1, after);
-    hr__worker_note_locked(w, -1, -1, *now_ns);
 }
 
 void *hr__source_helper_main(void *arg)
@@ -220,7 +290,7 @@ void *hr__source_helper_main(void *arg)
             continue;
         }
         hr__engine_unlock(p, &after);
-        hr__park(&w->parker, HR_FOREVER);
+        (void)hr__worker_park(w, HR_FOREVER);
         hr__engine_lock(p);
         now_ns = HR_SYS(now_ns)();
     }
@@ -237,6 +307,8 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
     atomic_store_explicit(&p->refill_ready, 0, memory_order_relaxed); /* under lock */
     hr__source_finish_locked(p, &p->refill_claim, &p->refill_call, p->refill_took_ns,
                              now_ns, after);
+    if (p->pass_begins) /* the consumer does not begin one */
+        hr__engine_wake_helper_locked(p, after);
 }
 
 /* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the
@@ -277,7 +349,11 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     refills = refill.outer;
-    p->refill_took_ns = HR_SYS(now_ns)() - now_ns;
+    int64_t end_ns = HR_SYS(now_ns)();
+    p->refill_took_ns = end_ns - now_ns;
+    struct hr_trace_ring *trace = hr__pipeline_trace_ring(p);
+    if (trace)
+        trace_pull(trace, p, &p->refill_call, now_ns, end_ns);
     atomic_store_explicit(&p->refill_ready, 1, memory_order_release); /* pump */
 }
 

@@ -6,6 +6,51 @@
 #include "engine/engine.h"
 #include "base/banned.h"
 
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What a worker's task, which is not accounted before it is over, has taken so far. A
+ * stage that works on one item for an hour has been busy for an hour. */
+static void add_running_locked(struct hr_pipeline *p, const struct hr_worker *w,
+                               int64_t now_ns,
+                               struct hr_stage_times *times) HR_ENGINE_LOCKED
+{
+    /* relaxed: a stale one is off by an attach */
+    int64_t begun_ns = atomic_load_explicit(&w->begun_ns, memory_order_relaxed);
+    if (begun_ns < 0)
+        return;
+    bool foreign = p->stages[w->stage].foreign.cls != NULL;
+    int64_t until_ns = begun_ns < now_ns ? begun_ns : now_ns;
+    if (until_ns > w->since_ns)
+        times->attach_ns += (uint64_t)(until_ns - w->since_ns);
+    if (begun_ns >= now_ns)
+        return;
+    times->busy_ns += (uint64_t)(now_ns - begun_ns);
+    if (foreign)
+        times->attached_ns += (uint64_t)(now_ns - begun_ns);
+}
+
+/* A task that is at its end, but waits for the lock, is shown as longer than it will be
+ * accounted. Figures do not go back for that. */
+static void show_times_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
+                              struct hr_stage_stats *out) HR_ENGINE_LOCKED
+{
+    struct hr_stage *stage = &p->stages[i];
+    struct hr_stage_times times = {stage->busy_ns, stage->attach_ns,
+                                   stage->attached_ns};
+    for (uint32_t k = 0; k < p->worker_count; k++)
+        if (p->workers[k].stage == (int32_t)i)
+            add_running_locked(p, &p->workers[k], now_ns, &times);
+    stage->shown.busy_ns = max_u64(stage->shown.busy_ns, times.busy_ns);
+    stage->shown.attach_ns = max_u64(stage->shown.attach_ns, times.attach_ns);
+    stage->shown.attached_ns = max_u64(stage->shown.attached_ns, times.attached_ns);
+    out->busy_ns = stage->shown.busy_ns;
+    out->attach_ns = stage->shown.attach_ns;
+    out->attached_ns = stage->shown.attached_ns;
+}
+
 static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
                               struct hr_stage_stats *out) HR_ENGINE_LOCKED
 {
@@ -19,6 +64,7 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->items_out = counts.out;
     out->filtered = counts.filtered;
     out->failed = counts.failed;
+    out->retried = stage->retried;
     out->released = counts.released;
     out->running = counts.running;
     out->queued = counts.queued;
@@ -26,48 +72,70 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
         struct hr_edge_fill fill;
         hr__sched_edge_fill(p->sched, i - 1, &fill);
         out->capacity = fill.capacity;
+        if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
+            out->queued = fill.filled;
     }
-    out->busy_ns = stage->busy_ns;
+    show_times_locked(p, i, now_ns, out);
     out->starved_ns = counts.time_ns[HR_STATE_STARVED];
     out->blocked_ns = counts.time_ns[HR_STATE_BLOCKED];
     out->ready_ns = counts.time_ns[HR_STATE_READY];
     out->full_ns = counts.time_ns[HR_STATE_FULL];
-    out->attach_ns = stage->attach_ns;
-    out->attached_ns = stage->attached_ns;
+    out->ended_ns = counts.time_ns[HR_STATE_ENDED];
+    static const uint32_t ppm[] = {500000, 900000, 990000};
+    uint64_t times_ns[3];
+    hr__histogram_quantiles(&stage->task_times, ppm, 3, times_ns);
+    out->task_p50_ns = times_ns[0];
+    out->task_p90_ns = times_ns[1];
+    out->task_p99_ns = times_ns[2];
 }
 
-size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size_t max)
-{
-    if (hr__pipeline_forked(p))
-        return 0;
-    struct hr_after after = {0};
-    hr__engine_lock(p);
-    int64_t now_ns = p->ended ? p->ended_ns : HR_SYS(now_ns)();
-    if (p->started) {
-        hr__engine_pump_locked(p, now_ns, &after);
-        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
-    }
-    for (uint32_t i = 0; i < p->stage_count && i < max; i++)
-        fill_stage_locked(p, i, now_ns, &out[i]);
-    hr__engine_unlock(p, &after);
-    return p->stage_count;
-}
-
-void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
+static void fill_summary_locked(struct hr_pipeline *p, int64_t now_ns,
+                                struct hr_pipeline_summary *out) HR_ENGINE_LOCKED
 {
     memset(out, 0, sizeof(*out));
-    if (hr__pipeline_forked(p))
-        return;
-    hr__engine_lock(p);
     out->num_threads = p->num_threads;
     if (p->started)
-        out->elapsed_ns = (p->ended ? p->ended_ns : HR_SYS(now_ns)()) - p->started_ns;
+        out->elapsed_ns = now_ns - p->started_ns;
     out->failed = p->ledger.total;
     hr__mutex_lock(&p->sink.lock);
     out->delivered = p->sink.delivered;
     out->consumer_wait_ns = p->sink.wait_ns;
     hr__mutex_unlock(&p->sink.lock);
-    hr__engine_unlock_only(p);
+}
+
+size_t hr_pipeline_snapshot(struct hr_pipeline *p, struct hr_pipeline_summary *summary,
+                            struct hr_stage_stats *stages, size_t max)
+{
+    if (hr__pipeline_forked(p)) {
+        if (summary)
+            memset(summary, 0, sizeof(*summary));
+        return 0;
+    }
+    struct hr_after after = {0};
+    hr__engine_lock(p);
+    int64_t now_ns = p->started ? HR_SYS(now_ns)() : 0;
+    if (p->started) {
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_consumers_locked(p, -1, now_ns, &after);
+    }
+    if (p->started && p->ended)
+        now_ns = p->ended_ns;
+    if (summary)
+        fill_summary_locked(p, now_ns, summary);
+    for (uint32_t i = 0; i < p->stage_count && i < max; i++)
+        fill_stage_locked(p, i, now_ns, &stages[i]);
+    hr__engine_unlock(p, &after);
+    return p->stage_count;
+}
+
+size_t hr_pipeline_stats(struct hr_pipeline *p, struct hr_stage_stats *out, size_t max)
+{
+    return hr_pipeline_snapshot(p, NULL, out, max);
+}
+
+void hr_pipeline_summary(struct hr_pipeline *p, struct hr_pipeline_summary *out)
+{
+    (void)hr_pipeline_snapshot(p, out, NULL, 0);
 }
 
 enum hr_status hr_pipeline_failure(struct hr_pipeline *p, size_t i,

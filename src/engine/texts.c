@@ -33,7 +33,7 @@ static void texts_free(void *state)
     hr__free(t);
 }
 
-static const struct hr_source_class texts_class = {"source", texts_next, texts_free};
+static const struct hr_source_class texts_class = {"source", texts_next, texts_free, 1};
 
 enum hr_status hr_source_of_texts(const char *const *texts, size_t n,
                                   struct hr_source *out, struct hr_error *err)

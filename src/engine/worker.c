@@ -40,11 +40,19 @@ struct hr_worker *hr__worker_self(void)
     return self_worker;
 }
 
+void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
+                     size_t size)
+{
+    if ((int32_t)number == p->source_helper)
+        (void)snprintf(out, size, "hr-source");
+    else
+        (void)snprintf(out, size, "hr-work-%u", number % 10000);
+}
+
 void hr__worker_begin(struct hr_worker *w)
 {
-    char name[16] = "hr-source";
-    if ((int32_t)w->number != w->pipeline->source_helper)
-        (void)snprintf(name, sizeof(name), "hr-work-%u", w->number % 1000);
+    char name[16];
+    hr__worker_name(w->pipeline, w->number, name, sizeof(name));
     pthread_setname_np(pthread_self(), name);
     self_worker = w;
 }
@@ -62,15 +70,41 @@ void hr__worker_lock(struct hr_worker *w)
     hr__engine_lock(p);
 }
 
+static int park_traced(struct hr_worker *w, int64_t until_ns, enum hr_trace_kind kind)
+{
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    if (!trace)
+        return hr__park(&w->parker, until_ns);
+    int64_t begin_ns = HR_SYS(now_ns)();
+    int result = hr__park(&w->parker, until_ns);
+    hr__trace_add(trace, &(struct hr_trace_what){kind, -1, -1, 0, NULL}, begin_ns,
+                  HR_SYS(now_ns)());
+    return result;
+}
+
+int hr__worker_park(struct hr_worker *w, int64_t until_ns)
+{
+    return park_traced(w, until_ns, HR_TRACE_PARK);
+}
+
 /* ---- fork-join ---- */
 
 /* Run slots until none is left. */
 static void fork_run(struct hr_fork *fork, struct hr_ctx *ctx)
 {
+    struct hr_trace_ring *trace =
+        hr__worker_trace(((struct hr_engine_ctx *)ctx)->worker);
+    struct hr_trace_what what = {HR_TRACE_SLOT, (int32_t)fork->stage, fork->item, 0,
+                                 NULL};
     size_t slot;
     while ((slot = atomic_fetch_add_explicit(&fork->next, 1, memory_order_relaxed)) <
-           fork->count)
+           fork->count) {
+        int64_t begin_ns = trace ? HR_SYS(now_ns)() : 0;
         fork->fn(fork->cookie, slot, ctx);
+        what.number = (uint32_t)slot;
+        if (trace)
+            hr__trace_add(trace, &what, begin_ns, HR_SYS(now_ns)());
+    }
 }
 
 static bool fork_has_slots(const struct hr_fork *fork)
@@ -121,12 +155,16 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
 {
     struct hr_worker *w = ((struct hr_engine_ctx *)ctx)->worker;
     struct hr_pipeline *p = w->pipeline;
-    struct hr_fork fork = {.fn = fn, .cookie = cookie, .count = n, .owner = w};
+    struct hr_fork fork = {.fn = fn,
+                           .cookie = cookie,
+                           .count = n,
+                           .stage =
+                               (uint32_t)w->stage, /* written by this thread alone */
+                           .item = atomic_load_explicit(&w->item, memory_order_relaxed),
+                           .owner = w};
     struct hr_after after = {0};
     if (n > 1) {
         hr__engine_lock(p);
-        fork.stage = (uint32_t)w->stage;
-        fork.item = atomic_load_explicit(&w->item, memory_order_relaxed);
         fork.link = p->forks;
         p->forks = &fork;
         size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
@@ -141,7 +179,7 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     fork_unlink_locked(p, &fork);
     while (fork.helpers > 0) {
         hr__engine_unlock_only(p);
-        hr__park(&w->parker, HR_FOREVER);
+        park_traced(w, HR_FOREVER, HR_TRACE_JOIN);
         hr__engine_lock(p);
     }
     hr__engine_unlock_only(p);
@@ -155,6 +193,7 @@ void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
     w->stage = stage;
     atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
+    atomic_store_explicit(&w->begun_ns, now_ns, memory_order_relaxed); /* statistics */
     w->reported = false;
 }
 
@@ -220,7 +259,7 @@ void hr__engine_finish_item_locked(struct hr_pipeline *p, const struct hr_claim 
         return;
     }
     if (outcome == HR_TASK_FAILED)
-        hr__engine_fail_item_locked(p, claim->stage, item, err, exception);
+        hr__engine_fail_task_locked(p, claim, item, err, exception, after);
     (void)hr__sched_finish(p->sched, claim->task, outcome, NULL, 0, now_ns);
     hr__engine_let_go(after, item);
 }
@@ -235,6 +274,7 @@ void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
         rest = rest || hr__call_has_rest(&w->calls[i]);
     if (!rest)
         return;
+    atomic_store_explicit(&w->begun_ns, -1, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(w->pipeline, after);
     for (uint32_t i = 0; i < n; i++)
         hr__call_clear(&w->calls[i]);
@@ -279,7 +319,7 @@ static uint32_t ride_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKE
     struct hr_pipeline *p = w->pipeline;
     const struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t n = 1;
-    if (stage->body != HR_BODY_OP || !hr__stage_may_ride_locked(p, stage))
+    if (stage->body != HR_BODY_OP || !hr__stage_may_ride(stage))
         return n;
     int64_t most = HR_WAKE_COST_NS / stage->ema_ns;
     while (n < HR_SCHED_GRANT_MAX && n < most &&
@@ -310,17 +350,26 @@ static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status sta
         status = hr_error_set(err, HR_ERR_DEADLINE, "pipeline", 0,
                               "stage '%s' took longer than its deadline",
                               p->stages[claim->stage].name);
+    bool again = outcome_of(status) == HR_TASK_FAILED &&
+                 (p->stages[claim->stage].retry.statuses >> status & 1) != 0;
+    if (hr__retry_later_locked(p, claim, again, end_ns, after))
+        return;
     hr__engine_finish_item_locked(p, claim, hr__item_of(claim->inputs[0]),
                                   outcome_of(status), err, &none, end_ns, after);
 }
 
 /* w->claims[0 … n-1], one after another. */
-static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, struct hr_after *after)
-    HR_ACQUIRE(hr__engine_role)
+static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, int64_t now_ns,
+                            struct hr_after *after) HR_ACQUIRE(hr__engine_role)
 {
+    struct hr_trace_ring *trace = hr__worker_trace(w);
     enum hr_status status[HR_SCHED_GRANT_MAX];
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         status[i] = run_one(w, i);
+        if (trace)
+            now_ns = hr__trace_task(trace, &w->claims[i],
+                                    hr__item_of(w->claims[i].inputs[0]), now_ns);
+    }
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
     for (uint32_t i = 0; i < n; i++)
@@ -441,10 +490,12 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
         else
             hr__error_complete(&call->error, status, source->cls->name);
     }
-    call->outcome = status == HR_OK    ? HR_TASK_MORE
-                    : status == HR_END ? HR_TASK_DONE
-                                       : HR_TASK_FAILED;
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                    : status == HR_END   ? HR_TASK_DONE
+                                         : HR_TASK_FAILED;
     call->exception = none;
+    call->prompt = source->cls->is_prompt != 0;
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);
@@ -461,6 +512,22 @@ static int64_t item_index_locked(const struct hr_pipeline *p,
     return item ? item->index : p->source_index;
 }
 
+/* For the trace: a task that is none of an op. A source's has moved its index on. */
+static void trace_other_locked(struct hr_worker *w, int64_t index, int64_t begin_ns,
+                               int64_t end_ns) HR_ENGINE_LOCKED
+{
+    struct hr_trace_ring *trace = hr__worker_trace(w);
+    uint32_t stage = w->claims[0].stage;
+    if (!trace)
+        return;
+    struct hr_trace_what what = {HR_TRACE_TASK, (int32_t)stage, index, 0, NULL};
+    if (w->pipeline->stages[stage].body == HR_BODY_SOURCE) {
+        what.kind = HR_TRACE_PULL;
+        what.number = (uint32_t)(w->pipeline->source_index - index);
+    }
+    hr__trace_add(trace, &what, begin_ns, end_ns);
+}
+
 int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
                                      struct hr_after *after)
 {
@@ -470,6 +537,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     uint32_t count = ride_locked(w, now_ns);
     for (uint32_t i = 0; claim->stage == 1 && i < count; i++)
         hr__source_taken_locked(p, &w->claims[i], now_ns);
+    if (claim->first && stage->body == HR_BODY_OP)
+        p->tasks[claim->task].attempts = 0;
     int64_t index = item_index_locked(p, claim);
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
@@ -482,7 +551,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     int64_t end_ns = now_ns;
     switch (stage->body) {
     case HR_BODY_OP:
-        end_ns = run_op_tasks(w, count, after);
+        end_ns = run_op_tasks(w, count, now_ns, after);
         break;
     case HR_BODY_COLLATE:
         end_ns = run_collate_task(w, claim, after);
@@ -494,8 +563,10 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         end_ns = run_source_task(w, claim, grant, now_ns, after);
         break;
     }
-    if (stage->body != HR_BODY_SOURCE)
+    if (stage->body != HR_BODY_SOURCE && !claim->closing)
         hr__stage_account_locked(stage, end_ns - now_ns, count);
+    if (stage->body != HR_BODY_OP && !claim->closing)
+        trace_other_locked(w, index, now_ns, end_ns);
     hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
@@ -517,7 +588,8 @@ static void unlist_parked_locked(struct hr_pipeline *p,
 static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
-    if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0)
+    if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0 ||
+        hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0)
         return now_ns + PARK_MIN_NS;
     hr__mutex_lock(&p->sink.lock);
     bool ready = p->sink.count > 0;
@@ -538,7 +610,7 @@ static int64_t park_locked(struct hr_worker *w, int64_t now_ns,
     p->parked = w;
     p->parked_count++;
     hr__engine_unlock(p, after);
-    int result = hr__park(&w->parker, until_ns);
+    int result = hr__worker_park(w, until_ns);
     hr__engine_lock(p);
     if (w->parked)
         unlist_parked_locked(p, w);
@@ -558,6 +630,11 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
     struct hr_fork *fork = find_fork_locked(p);
     if (fork)
         return help_locked(w, fork, now_ns, after);
+    if (hr__retry_take_locked(p, HR_LANES_NATIVE, &w->claims[0]))
+        return hr__worker_run_native_locked(w, now_ns, after);
+    if (hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0 &&
+        hr__session_allowed_locked(p, now_ns))
+        return hr__session_run_locked(w, now_ns, after);
     int native = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int foreign = -1;
     if (hr__session_allowed_locked(p, now_ns))

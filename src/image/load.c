@@ -5,6 +5,7 @@
  * output. */
 #include "image/load.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,6 +112,14 @@ void hr__load_name(const struct hr_value *src, const char *name,
     snprintf(out, HR_NAME_BYTES, "%s%s", shown == name ? "" : "...", shown);
 }
 
+/* Encoded bytes have no name but "<bytes>"; what is neither has none at all, and the
+ * error has said what it is. */
+static bool has_name(const struct hr_value *src)
+{
+    return src->cls == &hr_text_class || hr_value_peek_bytes(src) != NULL ||
+           hr_value_peek_array(src) != NULL;
+}
+
 /* Append " (slot 3, item 17, 'a.jpg')" to the error's text: what of it is known and not
  * said yet. */
 static void sign(struct hr_error *err, const struct hr_value *src,
@@ -130,13 +139,14 @@ static void sign(struct hr_error *err, const struct hr_value *src,
     if (id->item >= 0)
         n += snprintf(who + n, sizeof(who) - (size_t)n, ", item %lld",
                       (long long)id->item);
-    if (strcmp(plain.origin, "file") != 0) { /* a file's error has named the path */
+    /* a file's error has named the path */
+    if (strcmp(plain.origin, "file") != 0 && (id->name != NULL || has_name(src))) {
         hr__load_name(src, id->name, name);
         n += snprintf(who + n, sizeof(who) - (size_t)n, ", '%s'", name);
     }
     if (n > 0)
         (void)hr_error_set(err, plain.status, plain.origin, plain.code, "%.*s (%s)",
-                           (int)(sizeof(err->text) - HR_NAME_BYTES), plain.text,
+                           (int)(sizeof(err->text) - strlen(who) - 2), plain.text,
                            who + 2);
     err->item = id->item; /* hr_error_set knows of none */
 }

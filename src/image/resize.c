@@ -50,8 +50,8 @@ static enum hr_status read_shape(const struct hr_array *src, struct stack *out,
 
     if (hr_array_dtype(src) != HR_U8)
         return hr_error_set(err, HR_ERR_TYPE, "image", 0,
-                            "resize: expected uint8 pixels, got elements of %zu bytes",
-                            hr_dtype_size(hr_array_dtype(src)));
+                            "resize: expected uint8 pixels, got %s",
+                            hr_dtype_name(hr_array_dtype(src)));
     if (ndim < 2 || ndim > 4)
         return hr_error_set(
             err, HR_ERR_ARG, "image", 0,

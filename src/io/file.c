@@ -93,6 +93,12 @@ static enum hr_status fill(int fd, const char *path, struct hr_buffer *buffer,
         return status;
     if (HR_SYS(file_stat)(fd, &st) != 0)
         return io_error(err, "stat", path, errno);
+    /* Files of /proc and the like say 0 and have contents all the same. */
+    char more;
+    if (size == 0 && HR_SYS(file_read_at)(fd, &more, 1, 0) > 0 && st.st_size == 0)
+        return hr_error_set(err, HR_ERR_FORMAT, "file", 0,
+                            "file: '%s' tells no size, expected a file on a disk",
+                            path);
     if (got != size || (uint64_t)st.st_size != size)
         return hr_error_set(
             err, HR_ERR_FORMAT, "file", 0,

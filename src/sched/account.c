@@ -15,11 +15,14 @@
 
 #include "base/banned.h"
 
-void hr__sched_counts(const struct hr_sched *sched, uint32_t index, int64_t now_ns,
+void hr__sched_counts(struct hr_sched *sched, uint32_t index, int64_t now_ns,
                       struct hr_sched_counts *out)
 {
     const struct stage *stage = &sched->stages[index];
 
+    /* An event with an earlier time may come yet; it is charged from here on, so that no
+     * time that was shown is taken back. */
+    hr__sched_set_now(sched, now_ns);
     *out = (struct hr_sched_counts){
         .in = stage->in_items,
         .out = stage->out_items,
@@ -36,6 +39,13 @@ void hr__sched_counts(const struct hr_sched *sched, uint32_t index, int64_t now_
         out->time_ns[i] = (uint64_t)stage->time_ns[i];
     if (now_ns > stage->since_ns)
         out->time_ns[stage->state] += (uint64_t)(now_ns - stage->since_ns);
+}
+
+void hr__sched_begin(struct hr_sched *sched, int64_t now_ns)
+{
+    hr__sched_set_now(sched, now_ns);
+    for (uint32_t i = 0; i < sched->stage_count; i++)
+        sched->stages[i].since_ns = sched->now_ns;
 }
 
 void hr__sched_edge_fill(const struct hr_sched *sched, uint32_t index,

@@ -65,7 +65,7 @@ static const char *check_task(const struct stage *stage, const struct task *task
         tally->unfed += task->input_count == 0;
     }
     REQUIRE(task->phase != TASK_FREE, "task: free, but in the start order");
-    if (stage->cancelled)
+    if (stage->cancelled || task->refused)
         return NULL;
     REQUIRE(current ||
                 (hr__stage_mark_pending(stage) && task->epoch == stage->epoch_in),

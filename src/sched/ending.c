@@ -12,6 +12,10 @@
  * only have gone there. A route is the exception: its other paths lose their input too.
  * So a failing path ends the whole region, and the other paths drain into the merge.
  *
+ * A failure may also *cut*: then nothing leaves the stage that comes after the failed
+ * task, as if a loop had ended there. Tasks after it are refused one by one, as those of
+ * a cancelled stage are; when one before it fails as well, the cut moves there.
+ *
  * The scheduler never ends a task by itself, because its owner may hold something for
  * it (a generator, an open file). A paused task that is not wanted any more is claimed
  * once more, with `closing` set. */
@@ -86,31 +90,46 @@ void hr__task_close(struct task *task)
 }
 
 /* Take back what the stage's tasks hold; paused ones are to be closed. */
+static void cancel_task(struct hr_sched *sched, struct task *task)
+{
+    struct stage *stage = task->stage;
+
+    if (task->phase == TASK_RUNNING)
+        return; /* gives its places back when it finishes */
+    if (task->held) {
+        discard(sched, task->held);
+        stage->discarded_out++;
+        task->held = 0;
+    }
+    if (task->places > 0)
+        hr__edge_unreserve(stage->out, task->places);
+    task->places = 0;
+    stage->behind -= task->behind;
+    task->behind = false;
+    if (task->phase == TASK_PAUSED) {
+        task->closing = false; /* its list was emptied */
+        hr__task_close(task);
+    } else {
+        stage->held--;
+        hr__task_retire(task);
+    }
+}
+
 static void cancel_tasks(struct hr_sched *sched, struct stage *stage)
 {
     stage->eager = stage->paused = (struct task_list){0};
     for (struct task *task = stage->first, *next; task; task = next) {
         next = task->next;
-        if (task->phase == TASK_RUNNING)
-            continue; /* gives its places back when it finishes */
-        if (task->held) {
-            discard(sched, task->held);
-            stage->discarded_out++;
-            task->held = 0;
-        }
-        if (task->places > 0)
-            hr__edge_unreserve(stage->out, task->places);
-        task->places = 0;
-        stage->behind -= task->behind;
-        task->behind = false;
-        if (task->phase == TASK_PAUSED) {
-            task->closing = false; /* its list was emptied */
-            hr__task_close(task);
-        } else {
-            stage->held--;
-            hr__task_retire(task);
-        }
+        cancel_task(sched, task);
     }
+}
+
+/* The pending mark will not leave: give its places back. */
+static void drop_mark(struct stage *stage)
+{
+    stage->behind -= stage->streams;
+    for (uint32_t i = 0; i < stage->out_count; i++)
+        hr__edge_unreserve(stage->outs[i], 1);
 }
 
 static void cancel_mark(struct stage *stage)
@@ -118,9 +137,54 @@ static void cancel_mark(struct stage *stage)
     if (!hr__stage_mark_pending(stage))
         return;
     stage->epoch_out = stage->epoch_in;
-    stage->behind -= stage->streams;
-    for (uint32_t i = 0; i < stage->out_count; i++)
-        hr__edge_unreserve(stage->outs[i], 1);
+    drop_mark(stage);
+}
+
+/* ---- a failure that cuts ---- */
+
+static bool comes_after(const struct task *task, const struct task *failed)
+{
+    return task->stage->plan.order == HR_ORDER_INPUT ||
+           (int32_t)(task->epoch - failed->epoch) > 0;
+}
+
+/* Into the list that it was in before the lists were emptied. */
+static void list_again(struct task *task)
+{
+    struct stage *stage = task->stage;
+
+    if (task->phase != TASK_PAUSED)
+        return;
+    if (task->closing || (task->behind && !task->held))
+        hr__task_enqueue(&stage->eager, task);
+    else if (!task->behind)
+        hr__task_enqueue(&stage->paused, task);
+}
+
+void hr__stage_cut(struct hr_sched *sched, const struct task *failed)
+{
+    struct stage *stage = failed->stage;
+    bool before_mark =
+        hr__stage_mark_pending(stage) && failed->epoch == stage->epoch_out;
+
+    stage->eager = stage->paused = (struct task_list){0};
+    for (struct task *task = stage->first; task != failed; task = task->next)
+        list_again(task);
+    for (struct task *task = failed->next, *next; task; task = next) {
+        next = task->next;
+        if (!task->refused && !comes_after(task, failed)) {
+            list_again(task);
+            continue;
+        }
+        task->refused = true;
+        if (before_mark)
+            task->epoch = stage->epoch_out;
+        cancel_task(sched, task);
+    }
+    if (!before_mark)
+        return;
+    stage->epoch_in = stage->epoch_out; /* the mark goes, and so does its epoch */
+    drop_mark(stage);
 }
 
 static void cancel_stage(struct hr_sched *sched, struct stage *stage)
@@ -167,6 +231,8 @@ static bool fraction_exceeded(const struct stage *stage)
 
 static bool policy_exceeded(const struct stage *stage)
 {
+    if (stage->plan.cuts && stage->failed > 0)
+        return true;
     if (stage->plan.failures_max >= 0 &&
         stage->failed > (uint64_t)stage->plan.failures_max)
         return true;

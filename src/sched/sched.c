@@ -116,6 +116,7 @@ static struct task *task_start(struct stage *stage)
     task->rides = false;
     task->behind = false;
     task->closing = false;
+    task->refused = false;
     task->held = 0;
     task->next = NULL;
     task->prev = stage->last;
@@ -239,7 +240,8 @@ bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
 
     if ((stage->plan.kind != HR_STAGE_MAP && stage->plan.kind != HR_STAGE_FILTER) ||
         stage->plan.failures_max >= 0 || stage->plan.fraction_den > 0 ||
-        stage->stopped || !hr__stage_has_input(stage) || !hr__stage_has_room(stage))
+        stage->plan.cuts || stage->stopped || !hr__stage_has_input(stage) ||
+        !hr__stage_has_room(stage))
         return false;
     assert(lead->phase == TASK_RUNNING && !lead->rides);
     hr__sched_set_now(sched, now_ns);
@@ -259,6 +261,16 @@ bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
 
 /* ---- finish ---- */
 
+static bool is_refused(const struct task *task)
+{
+    return task->refused || task->stage->cancelled;
+}
+
+bool hr__sched_refused(const struct hr_sched *sched, uint32_t index)
+{
+    return is_refused(&sched->tasks[index]);
+}
+
 /* Give back n of the task's places (a route's: in every path). */
 static void give_back(struct task *task, uint32_t n)
 {
@@ -273,6 +285,8 @@ static void task_over(struct hr_sched *sched, struct task *task, bool failed)
 {
     struct stage *stage = task->stage;
 
+    if (failed && stage->plan.cuts && !is_refused(task))
+        hr__stage_cut(sched, task);
     if (task->rides)
         stage->riding--;
     else
@@ -323,7 +337,7 @@ static bool finish_single(struct hr_sched *sched, struct task *task,
         else if (!failed)
             stage->filtered++;
         give_back(task, task->places);
-    } else if (stage->cancelled) {
+    } else if (is_refused(task)) {
         stage->discarded_out++;
         give_back(task, task->places);
     } else if (hr__task_may_deliver(task)) {
@@ -358,7 +372,7 @@ static void task_pause(struct task *task)
     struct stage *stage = task->stage;
 
     task->phase = TASK_PAUSED;
-    if (stage->cancelled || (stage->plan.kind == HR_STAGE_SOURCE && stage->over))
+    if (is_refused(task) || (stage->plan.kind == HR_STAGE_SOURCE && stage->over))
         hr__task_close(task);
     else if (!task->behind)
         hr__task_enqueue(&stage->paused, task);
@@ -377,7 +391,7 @@ static uint32_t finish_stream(struct hr_sched *sched, struct task *task,
 
     if (task->closing)
         more = false;
-    if (stage->cancelled || task->closing) {
+    if (is_refused(task) || task->closing) {
         stage->discarded_out += count;
         taken = 0;
     } else if (!task->behind) {
@@ -388,7 +402,7 @@ static uint32_t finish_stream(struct hr_sched *sched, struct task *task,
     }
     if (!task->behind) {
         give_back(task, task->places);
-    } else if (stage->cancelled || (!more && !task->held)) {
+    } else if (is_refused(task) || (!more && !task->held)) {
         task->behind = false;
         stage->behind--;
         give_back(task, task->places);

@@ -36,9 +36,10 @@ typedef uint64_t hr_handle; /* 0 is "none" */
 enum {
     HR_SCHED_STAGES_MAX = 256,
     HR_SCHED_LANES_MAX = 8,
-    HR_SCHED_FAN_MAX = 64,   /* in- or out-edges of one stage */
-    HR_SCHED_GRANT_MAX = 16, /* outputs per claim */
-    HR_SCHED_PROBATION = 100 /* invocations before a failure fraction counts */
+    HR_SCHED_FAN_MAX = 64,           /* in- or out-edges of one stage */
+    HR_SCHED_GRANT_MAX = 16,         /* outputs per claim */
+    HR_SCHED_CAPACITY_MAX = 1 << 20, /* places of an edge */
+    HR_SCHED_PROBATION = 100         /* invocations before a failure fraction counts */
 };
 
 enum hr_stage_kind {
@@ -69,6 +70,10 @@ struct hr_sched_stage {
     /* with fraction_den > 0: tolerated failures / invocations, once HR_SCHED_PROBATION
      * invocations were seen */
     uint32_t fraction_num, fraction_den;
+    /* The first failure ends the stage, whatever else is tolerated, and nothing leaves it
+     * that comes after the failed task: in input order what was started later, else what
+     * is of later epochs. */
+    bool cuts;
 };
 
 struct hr_sched_edge {
@@ -154,6 +159,9 @@ uint32_t hr__sched_finish(struct hr_sched *sched, uint32_t task,
 uint32_t hr__sched_finish_route(struct hr_sched *sched, uint32_t task, uint32_t path,
                                 hr_handle output, int64_t now_ns);
 
+/* Will the outputs of this task, which is in flight, be refused? */
+bool hr__sched_refused(const struct hr_sched *sched, uint32_t task);
+
 /* Let the source stage run, or hold it back (read-ahead over its bytes). Initially open. */
 void hr__sched_gate(struct hr_sched *sched, uint32_t stage, bool open, int64_t now_ns);
 
@@ -221,8 +229,11 @@ struct hr_sched_counts {
     uint64_t time_ns[HR_STATE_COUNT]; /* time spent in each state up to now */
 };
 
-void hr__sched_counts(const struct hr_sched *sched, uint32_t stage, int64_t now_ns,
+void hr__sched_counts(struct hr_sched *sched, uint32_t stage, int64_t now_ns,
                       struct hr_sched_counts *out);
+
+/* Times count from here and not from _new: the run starts now. Before any claim. */
+void hr__sched_begin(struct hr_sched *sched, int64_t now_ns);
 
 struct hr_edge_fill {
     uint32_t capacity, filled, reserved;

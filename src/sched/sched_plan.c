@@ -5,7 +5,7 @@
 
 #include "base/banned.h"
 
-enum { CAPACITY_MAX = 1 << 20, CAPACITY_SUM_MAX = 1 << 30, CONCURRENCY_MAX = 1 << 16 };
+enum { CAPACITY_SUM_MAX = 1 << 30, CONCURRENCY_MAX = 1 << 16 };
 
 static const char *kind_name(enum hr_stage_kind kind)
 {
@@ -83,11 +83,11 @@ static enum hr_status check_edge(const struct hr_sched_plan *plan, uint32_t i,
             "edge %u: must lead from a lower to a higher stage below %u, "
             "not from %u to %u",
             i, plan->stage_count, edge->from, edge->to);
-    if (edge->capacity < 1 || edge->capacity > CAPACITY_MAX)
+    if (edge->capacity < 1 || edge->capacity > HR_SCHED_CAPACITY_MAX)
         return hr_error_set(
             err, HR_ERR_ARG, "sched", 0,
             "edge %u (stage %u to %u): capacity must be 1 to %d, not %u", i, edge->from,
-            edge->to, CAPACITY_MAX, edge->capacity);
+            edge->to, HR_SCHED_CAPACITY_MAX, edge->capacity);
     to = &plan->stages[edge->to];
     if (to->kind == HR_STAGE_AGGREGATE && edge->capacity < to->arity)
         return refuse(err, plan, edge->to,
@@ -205,6 +205,7 @@ static void fill_edges(struct hr_sched *sched, const struct hr_sched_plan *plan)
 {
     for (uint32_t i = 0; i < plan->edge_count; i++) {
         struct edge *edge = &sched->edges[i];
+        uint32_t discards;
 
         edge->index = i;
         edge->from = &sched->stages[plan->edges[i].from];
@@ -214,8 +215,10 @@ static void fill_edges(struct hr_sched *sched, const struct hr_sched_plan *plan)
         edge->from->behind_max =
             edge->capacity -
             (edge->to->plan.kind == HR_STAGE_AGGREGATE ? edge->to->plan.arity : 1);
-        sched->released_size += edge->capacity;
-        sched->discards_left += edge->capacity;
+        /* what a cut takes back leaves room for more, to be discarded once again */
+        discards = edge->from->plan.cuts ? 2 * edge->capacity : edge->capacity;
+        sched->released_size += discards;
+        sched->discards_left += discards;
     }
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         const struct hr_sched_stage *stage = &plan->stages[i];

@@ -54,6 +54,7 @@ struct task {
     bool rides;     /* its slot went to the next task of the same thread */
     bool behind;    /* a stream's task that may not deliver yet, holding one place */
     bool closing;   /* not wanted any more: its next claim is its last */
+    bool refused;   /* comes after a failure that cuts: its outputs are refused */
     hr_handle held; /* the output that waits, or 0 */
     struct task *prev, *next; /* start order within the stage */
     struct task *link;        /* in the free, eager or paused list */
@@ -234,6 +235,8 @@ static inline struct task *hr__task_dequeue(struct task_list *list)
 /* ending.c */
 
 void hr__sched_release(struct hr_sched *sched, hr_handle handle);
+/* The task fails, in a stage that cuts: refuse what comes after it. */
+void hr__stage_cut(struct hr_sched *sched, const struct task *failed);
 /* A task of the stage is over: apply the failure policy. (A success need not be judged,
  * except where it ends the probation: it lowers the fraction.) */
 void hr__stage_judge(struct hr_sched *sched, struct stage *stage, bool failed);

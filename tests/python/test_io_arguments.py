@@ -10,6 +10,7 @@ import pytest
 
 import headrace.io
 from headrace import _ext
+from headrace.errors import FormatError
 from headrace.io import (
     CPUBuffer,
     convert_frames,
@@ -267,9 +268,12 @@ def test_arrays_must_be_contiguous_and_plain():
     pixels = np.zeros((4, 6, 3), np.uint8)
     with pytest.raises(
         TypeError,
-        match=r"^expected a C-contiguous buffer; this numpy.ndarray is not one$",
+        match=r"^expected a C-contiguous buffer; this numpy.ndarray is not one "
+        r"\(ndarray is not C-contiguous\)$",
     ):
         resize(pixels[:, ::2], **SIZE)
+    with pytest.raises(TypeError, match=r"this numpy.ndarray is not one \(.*dtype 'M'"):
+        resize(np.zeros((4, 4), "M8[s]"), **SIZE)
     for dtype in ["complex64", "S3", [("a", "u1")], ">u2"]:
         with pytest.raises(TypeError, match=r"^expected elements of a plain number"):
             _ext.as_buffer(np.zeros(3, dtype))
@@ -362,3 +366,16 @@ def test_to_torch():
     assert tensor.tolist() == [[0, 1, 2]]
     with pytest.raises(TypeError, match="__dlpack__"):
         to_torch(3)
+
+
+def test_convert_frames_names_the_frame_that_is_none():
+    frame = np.zeros((2, 2), np.uint8)
+    with pytest.raises(
+        TypeError, match=r"^frames\[1\]: expected an array .* NoneType$"
+    ):
+        convert_frames([frame, None])
+
+
+def test_a_file_that_tells_no_size_is_not_taken_for_an_empty_one():
+    with pytest.raises(FormatError, match=r"'/proc/self/status' tells no size"):
+        read_file("/proc/self/status")

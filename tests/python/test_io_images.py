@@ -210,7 +210,7 @@ def test_read_file(tmp_path):
         (
             np.zeros((3, 3), np.float32),
             TypeError,
-            "resize: expected uint8 pixels, got elements of 4 bytes",
+            "resize: expected uint8 pixels, got float32",
         ),
     ],
 )

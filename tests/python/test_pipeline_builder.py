@@ -31,14 +31,6 @@ class AsyncSource:
         return self
 
 
-class Aggregator:
-    def accumulate(self, item):
-        return item
-
-    def flush(self):
-        return None
-
-
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", 2**31])
 def test_counts(value):
     builder = PipelineBuilder().add_source([])
@@ -117,14 +109,10 @@ def test_coroutines_are_refused(op):
 
 
 def test_what_does_not_exist_yet_is_refused():
-    with pytest.raises(NotImplementedError, match="continuous"):
-        PipelineBuilder().add_source([], continuous=True)
     with pytest.raises(NotImplementedError, match="async sources"):
         PipelineBuilder().add_source(AsyncSource())
     with pytest.raises(NotImplementedError, match="executors"):
         PipelineBuilder().pipe(double, executor=object())
-    with pytest.raises(NotImplementedError, match="custom aggregators"):
-        PipelineBuilder().aggregate(Aggregator())
 
 
 def test_names():
@@ -166,9 +154,9 @@ def test_names():
 
 def test_plans_are_used_up():
     plan = _ext.Plan()
-    plan.source([], "source", "object")
+    plan.source([], "source", "object", False)
     plan.sink(1)
-    plan.build(1, lambda *_: None, lambda *_: None)
+    plan.build(1, lambda *_: None, lambda *_: None, None)
     with pytest.raises(RuntimeError, match="built already"):
         plan.sink(1)
 
@@ -176,10 +164,50 @@ def test_plans_are_used_up():
 @pytest.mark.parametrize("want", ["objects", "", 3, None, ((0, "thing"),), ((0,),)])
 def test_wants_of_plans(want):
     with pytest.raises((ValueError, TypeError)):
-        _ext.Plan().source([], "source", want)
+        _ext.Plan().source([], "source", want, False)
 
 
 def test_a_long_name_is_cut_between_characters():
     name = "é" * 40
     pipeline = PipelineBuilder().add_source([1]).pipe(str, name=name).add_sink().build()
     assert pipeline.stats().stages[1].name == "é" * 31  # 62 of 63 bytes
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"name": 5}, TypeError, "name must be a str, got 5"),
+        ({"name": "a\0b"}, ValueError, "name must not contain a NUL character"),
+        ({"name": "\ud800"}, ValueError, "name must not contain surrogates"),
+        ({"key": "a\0b"}, ValueError, "key must not contain a NUL character"),
+        ({"key": "\ud800"}, ValueError, "key must not contain surrogates"),
+        ({"key": 2**63}, ValueError, "key must be from -64 to 63"),
+    ],
+)
+def test_names_and_keys_that_the_engine_cannot_take(options, error, text):
+    with pytest.raises(error, match=f"^{text}"):
+        PipelineBuilder().pipe(double, **options)
+
+
+def test_any_number_of_failures_may_be_allowed():
+    builder = PipelineBuilder().add_source([1]).pipe(double, max_failures=2**70)
+    assert list(builder.add_sink().build(num_threads=1)) == [2]
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_the_largest_batch_and_sink(concurrency):
+    for before_aggregate in (False, True):
+        builder = PipelineBuilder().add_source(range(5))
+        if before_aggregate:
+            builder.pipe(double, concurrency=concurrency, output_order="input")
+        builder.aggregate(2**20).disaggregate()
+        builder.pipe(double, concurrency=concurrency, output_order="input")
+        pipeline = builder.add_sink(2**20).build(num_threads=1)
+        factor = 4 if before_aggregate else 2
+        assert list(pipeline) == [factor * x for x in range(5)]
+
+
+def test_a_batch_over_the_limit_is_refused_by_its_name():
+    builder = PipelineBuilder().add_source(range(5)).aggregate(2**20 + 1).add_sink()
+    with pytest.raises(ValueError, match=r"^aggregate: n must be 1 to 1,048,576, got"):
+        builder.build()

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from headrace.io import load_image
 from headrace.pipeline import Failure, PipelineBuilder, PipelineFailure
 
 
@@ -370,7 +371,52 @@ def test_s7_a_source_that_asks_its_own_pipeline():
     pipelines.append(pipeline)
     got, raised = consume(pipeline)
     assert got == [1]
-    # By the helper it waits in vain; by a consumer inside next() it is found out.
-    assert isinstance(raised, (TimeoutError, RuntimeError))
+    assert isinstance(raised, RuntimeError)
+    assert "its own pipeline" in str(raised)
     pipelines.clear()
     pipeline.stop()
+
+
+# ---- what would hide a failure ----
+
+
+def test_a_stage_name_is_cut_between_characters():
+    name = "é" * 100
+    pipeline = build(range(1), fail_from(0), name=name)
+    assert list(pipeline) == []
+    assert pipeline.failures[0].stage == "é" * 31  # 62 of 63 bytes
+    assert pipeline.stats().stages[1].name == "é" * 31
+
+
+def test_an_exception_that_takes_no_note_is_a_cause_all_the_same():
+    class NoNoteError(Exception):
+        def add_note(self, note):
+            raise LookupError(note)
+
+    def op(_):
+        raise NoNoteError
+
+    got, error = consume(build(range(3), op, max_failures=0))
+    assert got == []
+    assert isinstance(error, PipelineFailure)
+    assert isinstance(error.exceptions[0], NoNoteError)
+
+
+def test_what_ends_the_run_is_listed_as_itself():
+    interrupt = KeyboardInterrupt()
+
+    def op(_):
+        raise interrupt
+
+    pipeline = build(range(3), op)
+    assert consume(pipeline) == ([], interrupt)
+    assert pipeline.failures[0].exception is interrupt
+
+
+def test_misfits_are_told_in_full():
+    pipeline = build([3], load_image)
+    assert list(pipeline) == []
+    assert str(pipeline.failures[0].exception) == (
+        "load_image: expected a path or bytes, got int (expected a path, encoded bytes "
+        "or an array of them, found int)"
+    )

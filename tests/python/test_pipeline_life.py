@@ -1,6 +1,7 @@
 """Start, stop, waiting, timeouts, several consumers."""
 
 import itertools
+import sys
 import threading
 import time
 
@@ -39,6 +40,25 @@ def test_stop_before_start_does_nothing():
     pipeline = build(range(3))
     pipeline.stop()
     assert list(pipeline) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("moment", ["c_call", "c_return"])
+def test_ctrl_c_in_start_leaves_a_pipeline_that_runs(moment):
+    pipeline = build(range(5))
+
+    def interrupt(_frame, event, arg):
+        if event == moment and getattr(arg, "__name__", "") == "start":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.start()
+    finally:
+        sys.setprofile(None)
+    assert list(pipeline) == [0, 1, 2, 3, 4]
+    pipeline.stop()
 
 
 def test_c5_stop_is_idempotent():
@@ -377,3 +397,30 @@ def test_native_stages_run_beside_python_stages():
     noop = _ext.noop_op()
     pipeline = build(range(500), noop, lambda x: x + 1, noop, output_order="input")
     assert list(pipeline) == list(range(1, 501))
+
+
+def test_a_source_that_pauses_overruns_no_timeout():
+    def source():
+        for i in range(1500 * 6):
+            if i % 1500 == 1499:
+                time.sleep(0.3)
+            yield i
+
+    pipeline = build(source(), sink=100)
+    slowest, count = 0.0, 0
+    while count < 1500 * 6:
+        begin = time.monotonic()
+        try:
+            assert pipeline.get_item(timeout=0.02) == count
+            count += 1
+        except TimeoutError:
+            pass
+        slowest = max(slowest, time.monotonic() - begin)
+    assert slowest < 0.25
+
+
+def test_timeouts_that_are_none():
+    pipeline = build(range(3))
+    for call in (pipeline.get_item, pipeline.get_iterator, pipeline.stop):
+        with pytest.raises(TypeError, match=r"^timeout must be None or seconds >= 0"):
+            call(timeout="1")

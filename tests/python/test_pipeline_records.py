@@ -236,3 +236,9 @@ def test_native_stage_for_one_item_gets_lists():
 def test_records_are_needed(stages):
     with pytest.raises(TypeError, match="needs tuples or dicts"):
         build([], *stages)
+
+
+def test_a_key_with_a_nul_is_refused_not_cut():
+    pipeline = build([{"a": -1, "b\0c": 1, "b\0d": 2}, {"a": -1}], pipe(abs, key="a"))
+    assert list(pipeline) == [{"a": 1}]
+    assert "must not contain a NUL character" in str(pipeline.failures[0].exception)

@@ -145,11 +145,11 @@ def test_p8_a_plan_is_built_once(script):
             except RuntimeError as error:
                 assert str(error) == "the plan was built already"
             if i % 2:
-                return plan.build(1, note_stage, too_many_failures)
+                return plan.build(1, note_stage, too_many_failures, None)
 
         for _ in range(100):
             plan = _ext.Plan()
-            plan.source([0], "source", "object")
+            plan.source([0], "source", "object", False)
             for i in range(8):
                 plan.pipe_python(add_one, "function", "add", 1, 0, None, None, "object")
             results = together(4, lambda i: work(plan, i))

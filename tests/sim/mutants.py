@@ -152,13 +152,13 @@ MUTANTS = (
     Mutant(
         "cancel forgets held outputs",
         "ending.c",
-        "            discard(sched, task->held);\n            stage->discarded_out++;",
-        "            stage->discarded_out++;",
+        "        discard(sched, task->held);\n        stage->discarded_out++;",
+        "        stage->discarded_out++;",
     ),
     Mutant(
         "cancel: outputs still taken",
         "sched.c",
-        "    } else if (stage->cancelled) {\n        stage->discarded_out++;",
+        "    } else if (is_refused(task)) {\n        stage->discarded_out++;",
         "    } else if (stage->cancelled && stage->index > 2) {\n        stage->discarded_out++;",
     ),
     Mutant(
@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         "paused task not closed",
         "sched.c",
-        "if (stage->cancelled || (stage->plan.kind == HR_STAGE_SOURCE && stage->over))",
+        "if (is_refused(task) || (stage->plan.kind == HR_STAGE_SOURCE && stage->over))",
         "if (stage->cancelled && stage->over)",
     ),
     Mutant(
@@ -256,6 +256,30 @@ MUTANTS = (
         "edge.h",
         "edge->ring[edge->head++ & edge->mask]",
         "edge->ring[(edge->run > 1 ? edge->head + edge->run - 1 : edge->head) & edge->mask]; if (edge->run > 1) edge->ring[(edge->head + edge->run - 1) & edge->mask] = edge->ring[edge->head & edge->mask]; edge->head++",
+    ),
+    Mutant(
+        "cut forgets tasks at work",
+        "ending.c",
+        "        task->refused = true;",
+        "        task->refused = task->phase != TASK_RUNNING;",
+    ),
+    Mutant(
+        "cut keeps the mark",
+        "ending.c",
+        "    if (!before_mark)\n        return;",
+        "    return;",
+    ),
+    Mutant(
+        "cut loses paused tasks before it",
+        "ending.c",
+        "        list_again(task);\n    for",
+        "        (void)list_again;\n    for",
+    ),
+    Mutant(
+        "only the first failure cuts",
+        "sched.c",
+        "failed && stage->plan.cuts && !is_refused(task)",
+        "failed && stage->plan.cuts && !stage->stopped",
     ),
 )
 

@@ -51,6 +51,17 @@ static bool keeps_order(const struct drive *d, uint32_t stage)
     return s->order == HR_ORDER_INPUT || s->concurrency == 1;
 }
 
+bool sim_is_cut_off(const struct drive *d, uint32_t stage, uint32_t start,
+                    uint32_t epoch)
+{
+    const struct sim_stage *s = &d->stages[stage];
+
+    if (!s->cut)
+        return false;
+    return d->plan->stages[stage].order == HR_ORDER_INPUT ? start > s->cut_start
+                                                          : epoch > s->cut_epoch;
+}
+
 /* The item leaves the queue in front of its consumer: is it its turn? */
 bool sim_item_arrives(struct drive *d, hr_handle handle, uint32_t stage)
 {
@@ -62,6 +73,9 @@ bool sim_item_arrives(struct drive *d, hr_handle handle, uint32_t stage)
     if (item->to != stage)
         return sim_fail(d, "item %u came to stage %u, not %u", (unsigned)handle, stage,
                         item->to);
+    if (sim_is_cut_off(d, item->from, item->start, item->epoch))
+        return sim_fail(d, "item %u comes after the failure that cut stage %u",
+                        (unsigned)handle, item->from);
     d->load[item->edge]--;
     if (d->plan->stages[item->from].kind == HR_STAGE_ROUTE)
         return true; /* serial; its paths are looked at by epoch and the model */
@@ -134,6 +148,7 @@ void sim_task_counted(struct drive *d, uint32_t stage)
     const struct hr_sched_stage *plan = &d->plan->stages[stage];
     bool excess = plan->failures_max >= 0 && s->failed > (uint64_t)plan->failures_max;
 
+    excess |= plan->cuts && s->failed > 0;
     if (plan->kind == HR_STAGE_SOURCE || s->unwanted || d->cancelled)
         return;
     if (plan->fraction_den > 0 && s->tasks >= HR_SCHED_PROBATION)

@@ -209,7 +209,8 @@ static bool do_claim(struct drive *d, uint32_t lanes)
         return sim_fail(d, "source %u runs with its gate shut or drained", claim.stage);
     if (!claim.first && !claim.closing &&
         (d->cancelled ||
-         (d->stages[claim.stage].unwanted && !d->stages[claim.stage].excess)))
+         (d->stages[claim.stage].unwanted && !d->stages[claim.stage].excess) ||
+         sim_is_cut_off(d, claim.stage, task->start, task->epoch)))
         return sim_fail(d, "task %u goes on after cancel", claim.task);
     task->active = true;
     d->active[d->active_count++] = claim.task;
@@ -225,6 +226,13 @@ static void task_ends(struct drive *d, struct sim_task *task,
     bool failed = report->outcome == HR_TASK_FAILED;
 
     task->open = false;
+    if (failed && d->plan->stages[task->claim.stage].cuts && !d->cancelled &&
+        (!s->unwanted || s->excess) &&
+        !sim_is_cut_off(d, task->claim.stage, task->start, task->epoch)) {
+        s->cut = true;
+        s->cut_start = task->start;
+        s->cut_epoch = task->epoch;
+    }
     if (!task->rides)
         s->open--;
     s->tasks++;
@@ -288,8 +296,12 @@ static bool do_finish(struct drive *d)
     struct sim_report report = {.outcome = HR_TASK_DONE};
     bool flush =
         plan->kind == HR_STAGE_FOLD && plan->drop_last && task->input_count == 0;
-    bool refuse = d->cancelled || (s->unwanted && !s->excess) || flush;
+    bool refuse = d->cancelled || (s->unwanted && !s->excess) ||
+                  sim_is_cut_off(d, task->claim.stage, task->start, task->epoch);
 
+    if (hr__sched_refused(d->sched, index) != refuse)
+        return sim_fail(d, "task %u is refused, or not, wrongly", index);
+    refuse = refuse || flush;
     d->active[pick] = d->active[--d->active_count];
     for (uint32_t i = 0; i < d->active_count; i++) {
         if (d->tasks[d->active[i]].before == index)
@@ -336,6 +348,21 @@ static bool deliver(struct drive *d, hr_handle handle)
     return true;
 }
 
+/* In a chain: no stage was cut in an epoch that has ended. (Behind a merge the others go
+ * on.) */
+static bool mark_is_wanted(const struct drive *d)
+{
+    for (uint32_t i = 0; i < d->plan->stage_count; i++) {
+        if (d->plan->stages[i].kind == HR_STAGE_MERGE)
+            return true;
+    }
+    for (uint32_t i = 0; i < d->plan->stage_count; i++) {
+        if (d->stages[i].cut && d->stages[i].cut_epoch < d->marks_taken)
+            return false;
+    }
+    return true;
+}
+
 static bool do_take(struct drive *d, bool *got)
 {
     hr_handle handle = 0;
@@ -351,6 +378,8 @@ static bool do_take(struct drive *d, bool *got)
         return deliver(d, handle);
     if (take == HR_TAKE_EPOCH && ++d->marks_taken >= SIM_EPOCHS_MAX)
         return sim_fail(d, "more marks than epochs");
+    if (take == HR_TAKE_EPOCH && !mark_is_wanted(d))
+        return sim_fail(d, "a mark came after the failure that cut its epoch");
     if (take == HR_TAKE_END) {
         if (!hr__sched_ended(d->sched) || d->active_count > 0)
             return sim_fail(d, "END while tasks are at work");

@@ -33,6 +33,8 @@ struct counts {
 
 static bool policy_may_end_run(const struct hr_sched_stage *stage, struct counts counts)
 {
+    if (stage->cuts && counts.failed > 0)
+        return true;
     if (stage->failures_max >= 0 && counts.failed > (uint64_t)stage->failures_max)
         return true;
     return stage->fraction_den > 0 && counts.tasks >= HR_SCHED_PROBATION &&

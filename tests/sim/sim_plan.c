@@ -175,7 +175,9 @@ static void choose_policy(struct rng *rng, struct hr_sched_stage *stage)
 {
     if (rng_chance(rng, 70))
         return;
-    if (rng_chance(rng, 50)) {
+    if (rng_chance(rng, 40)) {
+        stage->cuts = true;
+    } else if (rng_chance(rng, 50)) {
         stage->failures_max = rng_below(rng, 6);
     } else {
         stage->fraction_num = rng_below(rng, 4);
@@ -345,11 +347,12 @@ void sim_plan_print(const struct sim_plan *plan)
         const struct hr_sched_stage *s = &plan->stages[i];
         const struct sim_op *op = &plan->ops[i];
 
-        printf("stage %u %s: order %s lane %u concurrency %u arity %u%s "
+        printf("stage %u %s: order %s lane %u concurrency %u arity %u%s%s "
                "failures_max %" PRId64 " fraction %u/%u\n",
                i, kinds[s->kind], s->order == HR_ORDER_INPUT ? "input" : "completion",
                s->lane, s->concurrency, s->arity, s->drop_last ? " drop_last" : "",
-               s->failures_max, s->fraction_num, s->fraction_den);
+               s->cuts ? " cuts" : "", s->failures_max, s->fraction_num,
+               s->fraction_den);
         printf("    op: filter %u%% fail %u%% children %u fold %u%s",
                op->filter_percent, op->fail_percent, op->children_max, op->fold_every,
                op->loose ? " loose" : "");

@@ -47,6 +47,8 @@ struct sim_stage {
     bool short_batch; /* aggregate: the short one of this epoch was seen */
     bool excess;      /* its failure policy is exceeded */
     bool unwanted;    /* it must start nothing any more */
+    bool cut;         /* a failure cut it, of the task */
+    uint32_t cut_start, cut_epoch;
     uint64_t in, tasks, failed, filtered, accepted;
     uint32_t flushes;
     struct leaves kept[8]; /* fold */
@@ -109,6 +111,9 @@ hr_handle sim_item_add(struct drive *d, struct item item);
 struct item *sim_item_of(struct drive *d, hr_handle handle);
 /* The item leaves the queue in front of its consumer: is it its turn? */
 bool sim_item_arrives(struct drive *d, hr_handle handle, uint32_t stage);
+/* Does what that task makes come after a failure that cut its stage? */
+bool sim_is_cut_off(const struct drive *d, uint32_t stage, uint32_t start,
+                    uint32_t epoch);
 /* Fetch all released handles. */
 bool sim_release(struct drive *d);
 /* The books of the stage have one more task; its failure policy is applied. */

@@ -102,6 +102,10 @@ static enum hr_status source_step(struct kit_source *source, struct hr_value *ou
     long number = atomic_load_explicit(&source->made, memory_order_relaxed);
     if (number == source->end)
         return HR_END;
+    if (source->pass && number % source->pass == 0 && number > source->marked) {
+        source->marked = number;
+        return HR_EPOCH;
+    }
     if (number == source->fail_at || number == source->fatal_at)
         return hr_error_set(err, HR_ERR_IO, "kit", 5, "source broken at %ld", number);
     if (make(source, number, out) != HR_OK)
@@ -130,6 +134,9 @@ static void source_free(void *state)
 
 static enum hr_status op_judge(struct kit_op *op, long n, struct hr_error *err)
 {
+    if (op->flaky_every && n % op->flaky_every == 0 &&
+        atomic_fetch_add(&op->tries[n % 512], 1) < op->flaky_times)
+        return hr_error_set(err, HR_ERR_IO, "kit", 11, "%ld is not ready", n);
     if (op->fail_every && n % op->fail_every == 0)
         return hr_error_set(err, HR_ERR_FORMAT, "kit", 7, "%ld is no good", n);
     return op->skip_every && n % op->skip_every == 0 ? HR_SKIP : HR_OK;
@@ -158,7 +165,8 @@ static void op_free(void *state)
     atomic_fetch_add(&((struct kit_op *)state)->freed, 1);
 }
 
-static const struct hr_source_class source_class = {"source", source_next, source_free};
+static const struct hr_source_class source_class = {"source", source_next, source_free,
+                                                    0};
 static const struct hr_op_class op_class = {"op", op_run, op_free};
 
 /* ---- foreign ---- */
@@ -180,6 +188,7 @@ static void begin_call(struct hr_call *call)
     call->out_count = 0;
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
+    call->again = false;
 }
 
 static size_t source_run(void *state, struct hr_call *calls, size_t count,
@@ -199,8 +208,10 @@ static size_t source_run(void *state, struct hr_call *calls, size_t count,
         if (hr__sys_direct.now_ns() >= until_ns)
             break;
     }
-    call->outcome = status == HR_OK ? HR_TASK_MORE : HR_TASK_DONE;
-    if (status != HR_OK && status != HR_END)
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                                         : HR_TASK_DONE;
+    if (status != HR_OK && status != HR_END && status != HR_EPOCH)
         call_fail(call, &err, atomic_load(&source->made) == source->fatal_at);
     return 1;
 }
@@ -230,6 +241,7 @@ static void map_call(struct kit_op *op, struct hr_call *call)
     call->outcome = status == HR_SKIP ? HR_TASK_FILTERED : HR_TASK_DONE;
     if (status != HR_OK && status != HR_SKIP) {
         call_fail(call, &err, fatal);
+        call->again = status == HR_ERR_IO;
     } else if (status == HR_OK) {
         call->out[0] = fake_object_new(n + op->add, 0);
         call->out_count = 1;
@@ -245,6 +257,36 @@ static size_t map_run(void *state, struct hr_call *calls, size_t count,
         map_call(state, &calls[made++]);
     while (made < count && hr__sys_direct.now_ns() < until_ns);
     return made;
+}
+
+static size_t fold_run(void *state, struct hr_call *calls, size_t count,
+                       int64_t until_ns)
+{
+    struct kit_op *op = state;
+    struct hr_call *call = calls;
+    struct hr_error err = {0};
+    long n = call->in ? kit_number(call->in) : 0;
+    (void)until_ns;
+    begin_call(call);
+    fake_expect(count == 1, "a fold is called once at a time");
+    fake_expect(atomic_fetch_add(&op->calls, 1) % 2 == 0,
+                "a fold called by two threads");
+    op_pause(op);
+    call->outcome = HR_TASK_DONE;
+    if (call->in && op_judge(op, n, &err) != HR_OK) {
+        call_fail(call, &err, op->fatal_at && n == op->fatal_at);
+    } else if (call->in) {
+        hr_value_release(call->in);
+        op->folded++;
+        op->sum += n;
+    }
+    if (op->folded >= op->fan || (!call->in && op->folded > 0)) {
+        call->out[call->out_count++] = fake_object_new(op->sum, 0);
+        op->folded = 0;
+        op->sum = 0;
+    }
+    atomic_fetch_add(&op->calls, 1);
+    return 1;
 }
 
 static struct fake_iterator *open_iterator(struct kit_op *op, struct hr_call *call)
@@ -305,6 +347,7 @@ static void drop_iterator(void *state, void *iterator)
 static const struct hr_foreign_class foreign_source = {source_run, drop_iterator,
                                                        source_free};
 static const struct hr_foreign_class foreign_map = {map_run, drop_iterator, op_free};
+static const struct hr_foreign_class foreign_fold = {fold_run, drop_iterator, op_free};
 static const struct hr_foreign_class foreign_expand = {expand_run, drop_iterator,
                                                        op_free};
 
@@ -329,6 +372,7 @@ static enum hr_status add_stage(const struct kit_stage *stage, struct hr_plan *b
     struct hr_op native = {&op_class, stage->op};
     struct hr_foreign map = {&foreign_map, stage->op};
     struct hr_foreign expand = {&foreign_expand, stage->op};
+    struct hr_foreign fold = {&foreign_fold, stage->op};
     switch (stage->kind) {
     case KIT_NATIVE:
         return hr_plan_pipe(built, &native, &stage->options, err);
@@ -336,6 +380,9 @@ static enum hr_status add_stage(const struct kit_stage *stage, struct hr_plan *b
         return hr__plan_foreign_pipe(built, &map, false, &stage->options, err);
     case KIT_EXPAND:
         return hr__plan_foreign_pipe(built, &expand, true, &stage->options, err);
+    case KIT_FOLD:
+        return hr__plan_foreign_fold(built, &fold, stage->drop_last, &stage->options,
+                                     err);
     case KIT_BATCH:
     case KIT_COLUMNS:
         return hr_plan_aggregate(built, stage->n, stage->drop_last,
@@ -355,8 +402,13 @@ enum hr_status kit_build(const struct kit_plan *plan, struct hr_pipeline **out,
         hr__plan_runtime(built, plan->runtime);
     if (status == HR_OK)
         status = add_source(plan, built, err);
-    for (int i = 0; status == HR_OK && i < plan->count; i++)
+    for (int i = 0; status == HR_OK && i < plan->count; i++) {
         status = add_stage(&plan->stages[i], built, err);
+        if (status == HR_OK && plan->stages[i].on_error)
+            status = hr_plan_on_error(built, plan->stages[i].on_error, err);
+        if (status == HR_OK && plan->stages[i].retry.times)
+            status = hr_plan_retry(built, &plan->stages[i].retry, err);
+    }
     if (status == HR_OK)
         status = hr_plan_sink(built, plan->sink ? plan->sink : 3, err);
     if (status == HR_OK)
@@ -397,9 +449,10 @@ enum hr_status kit_next_attached(struct hr_pipeline *pipeline, long *number)
     enum hr_status status;
     fake_enter();
     hr__pipeline_refill(pipeline);
-    while ((status = hr__pipeline_try_next(pipeline, &value, &err)) == HR_AGAIN) {
+    while ((status = hr__pipeline_try_next(pipeline, HR_EPOCH_ANY, &value, &err)) ==
+           HR_AGAIN) {
         fake_leave();
-        (void)hr__pipeline_wait(pipeline, HR_NO_DEADLINE);
+        (void)hr__pipeline_wait(pipeline, HR_EPOCH_ANY, HR_NO_DEADLINE);
         hr__pipeline_want(pipeline, true);
         fake_enter();
         hr__pipeline_want(pipeline, false);

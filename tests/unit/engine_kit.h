@@ -19,6 +19,7 @@ struct kit_source {
     long end;
     long fail_at;  /* fails before this one; < 0: never */
     long fatal_at; /* foreign: the same, ending the run; < 0: never */
+    long pass;     /* an epoch ends after so many; 0: there are none */
     enum kit_form form;
     size_t bytes; /* that an object claims */
     int64_t sleep_ns;
@@ -26,6 +27,7 @@ struct kit_source {
     void *cookie;
     /* by the source */
     _Atomic long made; /* release: read by tests while it runs */
+    long marked;       /* `made` at the last mark */
     atomic_int freed;
     atomic_flag busy;
 };
@@ -36,12 +38,19 @@ struct kit_op {
     long skip_every;
     long fatal_at; /* foreign; 0: never */
     long add;      /* the output's number is n + add */
-    uint32_t fan;  /* expand: n % (fan + 1) outputs, n * 1000 + i */
+    uint32_t fan;  /* expand: n % (fan + 1) outputs, n * 1000 + i; fold: a result, the
+                      sum, of every fan-th item and of the rest */
     long bad_end;  /* expand: items divisible by it fail after their outputs */
     int64_t sleep_ns;
     bool let_go; /* foreign: sleeps without the big lock */
     void (*hook)(void *cookie, struct hr_ctx *ctx, long number);
     void *cookie;
+    long flaky_every; /* such items fail at first, the `flaky_times` first times */
+    int flaky_times;
+    atomic_int tries[512]; /* of an item below 512 */
+    /* fold: by the op */
+    uint32_t folded;
+    long sum;
     atomic_long calls;
     atomic_int freed;
 };
@@ -50,6 +59,7 @@ enum kit_kind {
     KIT_NATIVE,
     KIT_FOREIGN,
     KIT_EXPAND,
+    KIT_FOLD,
     KIT_BATCH,
     KIT_COLUMNS,
     KIT_SPREAD
@@ -61,6 +71,8 @@ struct kit_stage {
     uint32_t n; /* of a batch */
     bool drop_last;
     struct hr_stage_options options;
+    enum hr_on_error on_error;
+    struct hr_retry_policy retry;
 };
 
 struct kit_plan {

@@ -23,7 +23,7 @@ static enum hr_status counter_next(void *state, struct hr_value *out,
     return hr_text_new(text, (size_t)len, out);
 }
 
-static const struct hr_source_class counter_class = {"counter", counter_next, NULL};
+static const struct hr_source_class counter_class = {"counter", counter_next, NULL, 0};
 
 /* Pass items through; those divisible by *state fail, by *state + 1 are filtered. */
 static enum hr_status sieve(void *state, struct hr_ctx *ctx, const struct hr_value *in,

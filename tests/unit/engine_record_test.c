@@ -39,7 +39,7 @@ static enum hr_status given_next(void *state, struct hr_value *out,
     return HR_OK;
 }
 
-static const struct hr_source_class given_class = {"given", given_next, NULL};
+static const struct hr_source_class given_class = {"given", given_next, NULL, 0};
 
 /* A record of texts. */
 static struct hr_value record_of(size_t n, const char *const *names,

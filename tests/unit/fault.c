@@ -77,6 +77,17 @@ static int fault_close(int fd)
     return fail ? file_failure() : result;
 }
 
+static int fault_create(const char *path)
+{
+    return fails(FAULT_FILE) ? file_failure() : hr__sys_direct.file_create(path);
+}
+
+static ssize_t fault_write(int fd, const void *buf, size_t count)
+{
+    return fails(FAULT_FILE) ? file_failure()
+                             : hr__sys_direct.file_write(fd, buf, count);
+}
+
 static int fault_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     return fails(FAULT_THREAD) ? EAGAIN : hr__sys_direct.thread_start(thread, fn, arg);
@@ -97,6 +108,8 @@ void fault_arm(unsigned kinds, enum fault_mode mode, uint64_t n)
     hr__sys.file_read_at = fault_read_at;
     hr__sys.file_stat = fault_stat;
     hr__sys.file_close = fault_close;
+    hr__sys.file_create = fault_create;
+    hr__sys.file_write = fault_write;
     hr__sys.thread_start = fault_thread_start;
 }
 
@@ -110,6 +123,8 @@ uint64_t fault_disarm(void)
     hr__sys.file_read_at = hr__sys_direct.file_read_at;
     hr__sys.file_stat = hr__sys_direct.file_stat;
     hr__sys.file_close = hr__sys_direct.file_close;
+    hr__sys.file_create = hr__sys_direct.file_create;
+    hr__sys.file_write = hr__sys_direct.file_write;
     hr__sys.thread_start = hr__sys_direct.thread_start;
     return atomic_load(&failed);
 }

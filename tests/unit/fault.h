@@ -12,7 +12,7 @@
 
 enum fault_kind {
     FAULT_MEMORY = 1, /* alloc, zalloc, resize, map: NULL */
-    FAULT_FILE = 2,   /* open, read, stat, close: -1 with EIO */
+    FAULT_FILE = 2,   /* open, create, read, write, stat, close: -1 with EIO */
     FAULT_THREAD = 4, /* thread_start: EAGAIN */
     FAULT_ANY = 7
 };

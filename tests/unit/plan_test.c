@@ -29,7 +29,7 @@ static enum hr_status never_run(void *state, struct hr_ctx *ctx,
     return hr_error_set(err, HR_ERR_STATE, "test", 0, "run without an item");
 }
 
-static const struct hr_source_class source_class = {"empty", no_items, count_free};
+static const struct hr_source_class source_class = {"empty", no_items, count_free, 0};
 static const struct hr_op_class op_class = {"op", never_run, count_free};
 
 static struct hr_plan *plan_with_source(void)
@@ -106,13 +106,13 @@ static void options_out_of_range_are_refused(void)
     }
     struct hr_error err = {0};
     HR_CHECK_EQ_INT(hr_plan_aggregate(plan, 0, 0, 0, &err), HR_ERR_ARG);
-    HR_CHECK_STR(err.text, "aggregate: n must be 1 to 500000, got 0");
-    HR_CHECK_EQ_INT(hr_plan_aggregate(plan, 500001, 0, 0, &err), HR_ERR_ARG);
-    HR_CHECK_STR(err.text, "aggregate: n must be 1 to 500000, got 500001");
+    HR_CHECK_STR(err.text, "aggregate: n must be 1 to 1,048,576, got 0");
+    HR_CHECK_EQ_INT(hr_plan_aggregate(plan, 1048577, 0, 0, &err), HR_ERR_ARG);
+    HR_CHECK_STR(err.text, "aggregate: n must be 1 to 1,048,576, got 1048577");
     HR_CHECK_EQ_INT(hr_plan_sink(plan, 0, &err), HR_ERR_ARG);
-    HR_CHECK_STR(err.text, "sink: buffer_size must be 1 to 1000000, got 0");
-    HR_CHECK_EQ_INT(hr_plan_sink(plan, 1000001, &err), HR_ERR_ARG);
-    HR_CHECK_STR(err.text, "sink: buffer_size must be 1 to 1000000, got 1000001");
+    HR_CHECK_STR(err.text, "sink: buffer_size must be 1 to 1,048,576, got 0");
+    HR_CHECK_EQ_INT(hr_plan_sink(plan, 1048577, &err), HR_ERR_ARG);
+    HR_CHECK_STR(err.text, "sink: buffer_size must be 1 to 1,048,576, got 1048577");
     hr_op_free(&op);
     hr_plan_free(&plan);
 }
@@ -128,11 +128,11 @@ static void the_largest_options_make_a_pipeline(void)
         struct hr_error err = {0};
         if (!behind_source)
             HR_CHECK_EQ_INT(hr_plan_pipe(plan, &op, &options, NULL), HR_OK);
-        HR_CHECK_EQ_INT(hr_plan_aggregate(plan, 500000, 0, 0, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_plan_aggregate(plan, 1048576, 0, 0, NULL), HR_OK);
         HR_CHECK_EQ_INT(hr_plan_disaggregate(plan, NULL), HR_OK);
         if (behind_source)
             HR_CHECK_EQ_INT(hr_plan_pipe(plan, &op, &options, NULL), HR_OK);
-        HR_CHECK_EQ_INT(hr_plan_sink(plan, behind_source ? 1000000 : 1, NULL), HR_OK);
+        HR_CHECK_EQ_INT(hr_plan_sink(plan, behind_source ? 1048576 : 1, NULL), HR_OK);
         HR_CHECK_EQ_INT(hr_pipeline_new(&plan, NULL, &pipeline, &err), HR_OK);
         HR_CHECK_STR(err.text, "");
         HR_CHECK(plan == NULL);

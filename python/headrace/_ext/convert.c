@@ -146,6 +146,20 @@ static struct hr_buffer *wrap_bytes(struct hrpy_state *state, PyObject *bytes)
     return buffer;
 }
 
+/* The exporter's reason stays in the message: it need not be the strides. */
+static void refuse_view(PyObject *obj)
+{
+    PyObject *type, *why, *traceback;
+
+    PyErr_Fetch(&type, &why, &traceback);
+    PyErr_Format(PyExc_TypeError,
+                 "expected a C-contiguous buffer; this %.100s is not one (%S)",
+                 Py_TYPE(obj)->tp_name, why ? why : type);
+    Py_XDECREF(type);
+    Py_XDECREF(why);
+    Py_XDECREF(traceback);
+}
+
 /* Export obj into a view on the heap. */
 static Py_buffer *view_new(PyObject *obj)
 {
@@ -159,12 +173,8 @@ static Py_buffer *view_new(PyObject *obj)
         return view;
     hr__free(view);
     if (PyErr_ExceptionMatches(PyExc_BufferError) ||
-        PyErr_ExceptionMatches(PyExc_ValueError)) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_TypeError,
-                     "expected a C-contiguous buffer; this %.100s is not one",
-                     Py_TYPE(obj)->tp_name);
-    }
+        PyErr_ExceptionMatches(PyExc_ValueError))
+        refuse_view(obj);
     return NULL;
 }
 
@@ -305,18 +315,21 @@ static int import_source(struct hrpy_state *state, PyObject *obj, struct hr_valu
     return import_array(state, obj, "a path, encoded bytes or an array of them", out);
 }
 
-/* Put "item 3: " before the message of the TypeError or ValueError that is set. Their
- * subclasses stay as they are: UnicodeEncodeError takes more than a text. */
-static void name_item(Py_ssize_t i)
+/* Subclasses stay as they are: UnicodeEncodeError takes more than a text. */
+void hrpy_name_item(const char *format, Py_ssize_t i)
 {
     PyObject *type = PyErr_Occurred();
     PyObject *value;
     PyObject *traceback;
+    PyObject *name;
 
     if (type != PyExc_TypeError && type != PyExc_ValueError)
         return;
     PyErr_Fetch(&type, &value, &traceback);
-    PyErr_Format(type, "item %zd: %S", i, value);
+    name = PyUnicode_FromFormat(format, i);
+    if (name)
+        PyErr_Format(type, "%U: %S", name, value);
+    Py_XDECREF(name);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
@@ -344,7 +357,7 @@ static int import_list(struct hrpy_state *state, PyObject *obj, struct hr_value 
         result =
             import_source(state, PyTuple_GET_ITEM(items, i), hr_list_peek(out) + i);
         if (result)
-            name_item(i);
+            hrpy_name_item("item %zd", i);
     }
     Py_DECREF(items);
     if (result)

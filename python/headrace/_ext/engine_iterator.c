@@ -1,7 +1,8 @@
-/* engine_iterator.c - headrace._ext.EngineIterator: what `for x in pipeline` runs on. */
+/* engine_iterator.c - headrace._ext.EngineIterator: what `for x in pipeline` runs on.
+ *
+ * It covers what is left of the epoch in which it was made, so that several threads that
+ * iterate all hear of its end, and none gets items of the next one by the old iterator. */
 #include "engine_object.h"
-
-#include "base/sys.h"
 
 struct iterator {
     PyObject_HEAD
@@ -9,23 +10,24 @@ struct iterator {
     PyObject *engine; /* NULL: at its end, for good */
     /* const after creation */
     int64_t timeout_ns; /* per item; HR_NO_DEADLINE: none */
+    uint64_t epoch;
 };
 
 PyObject *hrpy_engine_iterate(PyObject *engine, PyObject *timeout)
 {
     struct hrpy_state *state = ((struct engine *)engine)->state;
     PyTypeObject *type = state->iterator_type;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns))
+    if (hrpy_engine_timeout(timeout, &timeout_ns) ||
+        hrpy_engine_check((struct engine *)engine))
         return NULL;
     struct iterator *self = (struct iterator *)type->tp_alloc(type, 0);
     if (!self)
         return NULL;
     self->engine = Py_NewRef(engine);
-    self->timeout_ns = HR_NO_DEADLINE;
-    if (deadline_ns != HR_NO_DEADLINE)
-        self->timeout_ns = (int64_t)(PyFloat_AsDouble(timeout) * 1e9);
+    self->epoch = hr__pipeline_epoch(((struct engine *)engine)->pipeline);
+    self->timeout_ns = timeout_ns;
     return (PyObject *)self;
 }
 
@@ -54,15 +56,14 @@ static void let_go_of_engine(struct iterator *self)
 static PyObject *iterator_next(PyObject *obj)
 {
     struct iterator *self = (struct iterator *)obj;
-    int64_t deadline_ns = HR_NO_DEADLINE;
+    int64_t deadline_ns = hrpy_engine_deadline(self->timeout_ns);
     PyObject *item = NULL;
 
     PyObject *engine = get_engine(self);
     if (!engine)
         return NULL;
-    if (self->timeout_ns != HR_NO_DEADLINE)
-        deadline_ns = HR_SYS(now_ns)() + self->timeout_ns;
-    int got = hrpy_engine_take((struct engine *)engine, deadline_ns, &item);
+    int got =
+        hrpy_engine_take((struct engine *)engine, self->epoch, deadline_ns, &item);
     Py_DECREF(engine);
     if (got == HRPY_GOT_END)
         let_go_of_engine(self);

@@ -4,6 +4,8 @@
 
 #include "foreign.h"
 
+#include <stdatomic.h>
+
 struct engine {
     PyObject_HEAD
     /* const after creation, until the finalizer empties it */
@@ -13,25 +15,46 @@ struct engine {
     size_t op_count;
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
+    struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
+    PyObject *report;  /* (engine, final): logs statistics; NULL: not wanted */
+    int64_t report_ns; /* the interval */
+    /* atomic */
+    _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
+    atomic_flag reporting;         /* acquire on entry, release on exit */
+    _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
     /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
+    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
 
 /* 0, or -1 with RuntimeError set: finalized, or a forked child. */
 int hrpy_engine_check(const struct engine *self);
-/* The next item: HRPY_GOT_ITEM with a new reference, HRPY_GOT_END, or HRPY_GOT_ERROR
- * with an exception set (TimeoutError at deadline_ns; nothing is lost). */
-int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out);
-/* None (for ever) or seconds from now, as a deadline. 0, or -1 with an exception set. */
-int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns);
+/* The next item of the epoch (HR_EPOCH_ANY: of whichever it is): HRPY_GOT_ITEM with a new
+ * reference, HRPY_GOT_END (of the epoch or of all), or HRPY_GOT_ERROR with an exception
+ * set (TimeoutError at deadline_ns; nothing is lost). */
+int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
+                     PyObject **out);
+/* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
+int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
+/* That long from now. */
+int64_t hrpy_engine_deadline(int64_t timeout_ns);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);
 PyObject *hrpy_engine_summary(PyObject *engine, PyObject *unused);
 PyObject *hrpy_engine_failures(PyObject *engine, PyObject *start);
+
+/* ---- engine_report.c ---- */
+/* engine.report_every(seconds, report); before start. */
+PyObject *hrpy_engine_report_every(PyObject *engine, PyObject *args);
+/* The run begins. */
+void hrpy_engine_report_begin(struct engine *self);
+/* Make the report that is due, or the one at the end of the run, which is made once. An
+ * exception in it is told and does no harm. */
+void hrpy_engine_report(struct engine *self, bool final);
 
 /* ---- engine_iterator.c ---- */
 /* engine.iterate(timeout): a new iterator over what is left. */

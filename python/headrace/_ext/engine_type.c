@@ -11,6 +11,9 @@
  * last reference, detached: the core may have to wait for a running op. When the
  * interpreter is ending, or in a forked child, what does not end at once is left behind.
  *
+ * A pipeline whose source is another one may wait for that one's items, so whoever ends it
+ * ends the inner one first.
+ *
  * Garbage. The core holds Python callables, and a callable may lead back to the
  * pipeline. The engine visits the callables of its stages, each held by one reference,
  * so such a ring is found; the finalizer ends the threads before anything is cleared.
@@ -53,8 +56,8 @@ static void raise_object(PyObject *exc)
         return;
     }
     PyObject *wrapped = PyObject_CallFunction(PyExc_RuntimeError, "s",
-                                              "the source raised StopIteration or "
-                                              "GeneratorExit outside of its iterator");
+                                              "the source or an operation raised "
+                                              "StopIteration or GeneratorExit");
     if (!wrapped)
         return;
     PyException_SetCause(wrapped, Py_NewRef(exc));
@@ -133,11 +136,11 @@ static int raise_failure(struct engine *self, const struct hr_error *err)
     return told ? HRPY_GOT_END : HRPY_GOT_ERROR;
 }
 
-static int try_take(struct engine *self, PyObject **out)
+static int try_take(struct engine *self, uint64_t epoch, PyObject **out)
 {
     struct hr_value value = HR_VALUE_EMPTY;
     struct hr_error err; /* filled when it is needed; zeroing it takes 20 ns */
-    enum hr_status status = hr__pipeline_try_next(self->pipeline, &value, &err);
+    enum hr_status status = hr__pipeline_try_next(self->pipeline, epoch, &value, &err);
 
     switch (status) {
     case HR_OK:
@@ -147,9 +150,12 @@ static int try_take(struct engine *self, PyObject **out)
     case HR_TIMEOUT:
         return HRPY_GOT_NOTHING;
     case HR_END:
+        hrpy_engine_report(self, true);
+        return HRPY_GOT_END;
     case HR_EPOCH:
         return HRPY_GOT_END;
     default:
+        hrpy_engine_report(self, true);
         err.status = status;
         return raise_failure(self, &err);
     }
@@ -175,7 +181,7 @@ static int refill(struct engine *self)
     return -1;
 }
 
-static int wait_for_item(struct engine *self, int64_t deadline_ns)
+static int wait_for_item(struct engine *self, uint64_t epoch, int64_t deadline_ns)
 {
     struct hr_pipeline *pipeline = self->pipeline;
     int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
@@ -184,12 +190,13 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     if (until_ns > deadline_ns)
         until_ns = deadline_ns;
     Py_BEGIN_ALLOW_THREADS
-    status = hr__pipeline_wait(pipeline, until_ns);
+    status = hr__pipeline_wait(pipeline, epoch, until_ns);
     hr__pipeline_want(pipeline, true);
     Py_END_ALLOW_THREADS
     hr__pipeline_want(pipeline, false);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
+    hrpy_engine_report(self, false);
     if (PyErr_CheckSignals())
         return -1;
     if (status == HR_TIMEOUT && until_ns == deadline_ns) {
@@ -200,50 +207,72 @@ static int wait_for_item(struct engine *self, int64_t deadline_ns)
     return 0;
 }
 
-int hrpy_engine_take(struct engine *self, int64_t deadline_ns, PyObject **out)
+int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
+                     PyObject **out)
 {
     if (hrpy_engine_check(self))
         return HRPY_GOT_ERROR;
+    if (hr__pipeline_in_source(self->pipeline)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "the source asked for the next item of its own pipeline");
+        return HRPY_GOT_ERROR;
+    }
+    int64_t begin_ns = hr__pipeline_next_begin(self->pipeline);
     hrpy_drain_decrefs();
     hrpy_log_flush(self->state);
-    if (refill(self))
+    hrpy_engine_report(self, false);
+    /* A source may pause at any item, and a deadline cannot interrupt it. */
+    if (deadline_ns == HR_NO_DEADLINE && refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
-        int got = try_take(self, out);
+        int got = try_take(self, epoch, out);
+        if (got == HRPY_GOT_ITEM)
+            hr__pipeline_next_end(self->pipeline, begin_ns);
         if (got != HRPY_GOT_NOTHING)
             return got;
-        if (wait_for_item(self, deadline_ns))
+        if (wait_for_item(self, epoch, deadline_ns))
             return HRPY_GOT_ERROR;
     }
 }
 
-int hrpy_engine_deadline(PyObject *timeout, int64_t *out_ns)
+int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns)
 {
     *out_ns = HR_NO_DEADLINE;
     if (timeout == Py_None)
         return 0;
     double seconds = PyFloat_AsDouble(timeout);
-    if (seconds == -1.0 && PyErr_Occurred())
+    if (seconds == -1.0 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "timeout must be None or seconds >= 0, got %R", timeout);
         return -1;
+    }
     if (!(seconds >= 0.0)) {
         PyErr_Format(PyExc_ValueError, "timeout must be None or seconds >= 0, got %R",
                      timeout);
         return -1;
     }
     if (seconds < 1e9)
-        *out_ns = HR_SYS(now_ns)() + (int64_t)(seconds * 1e9);
+        *out_ns = (int64_t)(seconds * 1e9);
     return 0;
+}
+
+int64_t hrpy_engine_deadline(int64_t timeout_ns)
+{
+    return timeout_ns == HR_NO_DEADLINE ? timeout_ns : HR_SYS(now_ns)() + timeout_ns;
 }
 
 static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 {
     PyObject *item = NULL;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns))
+    if (hrpy_engine_timeout(timeout, &timeout_ns))
         return NULL;
-    if (hrpy_engine_take((struct engine *)obj, deadline_ns, &item) == HRPY_GOT_END)
-        PyErr_SetString(PyExc_EOFError, "the pipeline has no more items");
+    if (hrpy_engine_take((struct engine *)obj, HR_EPOCH_ANY,
+                         hrpy_engine_deadline(timeout_ns), &item) == HRPY_GOT_END)
+        PyErr_SetString(PyExc_EOFError,
+                        "the pipeline has no more items, or none in this epoch");
     return item;
 }
 
@@ -263,13 +292,36 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
+    char before = self->started;
+    self->started = true; /* already here: an operation may call stop() at once */
     Py_BEGIN_ALLOW_THREADS
     status = hr_pipeline_start(self->pipeline, &err);
     Py_END_ALLOW_THREADS
     hrpy_log_flush(self->state);
-    if (status != HR_OK)
+    if (status != HR_OK) {
+        self->started = before;
         return hrpy_raise(self->state, &err);
+    }
+    hrpy_engine_report_begin(self);
     Py_RETURN_NONE;
+}
+
+static void cancel(struct hr_pipeline *pipeline)
+{
+    if (!pipeline || hr__pipeline_forked(pipeline))
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    hr__pipeline_cancel(pipeline);
+    Py_END_ALLOW_THREADS
+}
+
+/* Request the end of a run and of those inside it. The innermost go last, so that their
+ * end is not taken for that of a source. */
+static void cancel_all(struct hr_pipeline *pipeline, const struct engine *inner)
+{
+    cancel(pipeline);
+    for (; inner; inner = inner->inner)
+        cancel(inner->pipeline);
 }
 
 static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
@@ -277,11 +329,7 @@ static PyObject *engine_request_stop(PyObject *obj, PyObject *unused)
     struct engine *self = (struct engine *)obj;
 
     (void)unused;
-    if (self->pipeline && !hr__pipeline_forked(self->pipeline)) {
-        Py_BEGIN_ALLOW_THREADS
-        hr__pipeline_cancel(self->pipeline);
-        Py_END_ALLOW_THREADS
-    }
+    cancel_all(self->pipeline, self->inner);
     Py_RETURN_NONE;
 }
 
@@ -299,10 +347,12 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     struct engine *self = (struct engine *)obj;
     struct hr_error err = {0};
     enum hr_status status = HR_TIMEOUT;
-    int64_t deadline_ns;
+    int64_t timeout_ns;
 
-    if (hrpy_engine_deadline(timeout, &deadline_ns) || hrpy_engine_check(self))
+    if (hrpy_engine_timeout(timeout, &timeout_ns) || hrpy_engine_check(self))
         return NULL;
+    int64_t deadline_ns = hrpy_engine_deadline(timeout_ns);
+    cancel_all(self->pipeline, self->inner);
     for (;;) {
         int64_t until_ns = HR_SYS(now_ns)() + SLICE_NS;
         if (until_ns > deadline_ns)
@@ -321,7 +371,51 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
+    if (!hrpy_is_core_thread()) /* else the end was only requested */
+        hrpy_engine_report(self, true);
     close_sources(self);
+    Py_RETURN_NONE;
+}
+
+/* ---- traces ---- */
+
+static PyObject *engine_trace_start(PyObject *obj, PyObject *args)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    unsigned int events_max;
+    PyObject *path = NULL;
+    enum hr_status status;
+
+    if (hrpy_engine_check(self) ||
+        !PyArg_ParseTuple(args, "O&I:trace_start", PyUnicode_FSConverter, &path,
+                          &events_max))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_trace_start(self->pipeline, PyBytes_AS_STRING(path),
+                                     events_max, &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
+    Py_RETURN_NONE;
+}
+
+static PyObject *engine_trace_stop(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_error err = {0};
+    enum hr_status status;
+
+    (void)unused;
+    if (hrpy_engine_check(self))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = hr_pipeline_trace_stop(self->pipeline, &err);
+    Py_END_ALLOW_THREADS
+    hrpy_log_flush(self->state);
+    if (status != HR_OK)
+        return hrpy_raise(self->state, &err);
     Py_RETURN_NONE;
 }
 
@@ -330,7 +424,8 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *note_stage, PyObject *too_many_failures)
+                          PyObject *note_stage, PyObject *too_many_failures,
+                          PyObject *inner)
 {
     struct hr_error err = {0};
     PyTypeObject *type = state->pipeline_type;
@@ -346,8 +441,13 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
     self->ops = *ops;
     self->op_count = count;
     *ops = NULL;
+    self->inner = inner ? (struct engine *)Py_NewRef(inner) : NULL;
     self->note_stage = Py_NewRef(note_stage);
     self->too_many_failures = Py_NewRef(too_many_failures);
+    atomic_init(&self->report_due_ns, INT64_MAX);
+    atomic_init(&self->reported, false);
+    atomic_flag_clear_explicit(&self->reporting,
+                               memory_order_relaxed); /* private yet */
     return (PyObject *)self;
 }
 
@@ -355,10 +455,18 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
 static void end_pipeline(struct engine *self)
 {
     struct hr_pipeline *pipeline = self->pipeline;
+    bool ended = true;
 
     self->pipeline = NULL;
     if (!pipeline)
         return;
+    if (self->started && self->inner) {
+        Py_BEGIN_ALLOW_THREADS
+        ended = hr__pipeline_ended(pipeline);
+        Py_END_ALLOW_THREADS
+    }
+    if (!ended)
+        cancel_all(pipeline, self->inner);
     bool leave = false;
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
@@ -384,9 +492,11 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
     struct engine *self = (struct engine *)obj;
 
     Py_VISIT(Py_TYPE(obj));
+    Py_VISIT(self->inner);
     Py_VISIT(self->note_stage);
     Py_VISIT(self->too_many_failures);
     Py_VISIT(self->told);
+    Py_VISIT(self->report);
     for (size_t i = 0; i < self->op_count; i++) {
         int result = hrpy_python_op_visit(self->ops[i], visit, arg);
         if (result)
@@ -405,9 +515,11 @@ static int engine_clear(PyObject *obj)
     self->op_count = 0;
     hr__free(self->ops);
     self->ops = NULL;
+    Py_CLEAR(self->inner);
     Py_CLEAR(self->note_stage);
     Py_CLEAR(self->too_many_failures);
     Py_CLEAR(self->told);
+    Py_CLEAR(self->report);
     return 0;
 }
 
@@ -437,9 +549,17 @@ static PyMethodDef engine_methods[] = {
     {"iterate", hrpy_engine_iterate, METH_O,
      "iterate($self, timeout, /)\n--\n\nAn iterator over the items that are left."},
     {"stats", hrpy_engine_stats, METH_NOARGS,
-     "stats($self, /)\n--\n\nOne dict per stage."},
+     "stats($self, /)\n--\n\nFigures of the run, and a dict per stage, of one moment."},
     {"summary", hrpy_engine_summary, METH_NOARGS,
      "summary($self, /)\n--\n\nFigures of the whole run."},
+    {"report_every", hrpy_engine_report_every, METH_VARARGS,
+     "report_every($self, seconds, report, /)\n--\n\n"
+     "Call report(engine, final) now and then, by who takes items, and at the end."},
+    {"trace_start", engine_trace_start, METH_VARARGS,
+     "trace_start($self, path, events_max, /)\n--\n\n"
+     "Begin a trace of up to events_max events (0: 65,536) of each thread."},
+    {"trace_stop", engine_trace_stop, METH_NOARGS,
+     "trace_stop($self, /)\n--\n\nEnd the trace, if there is one; write its file."},
     {"failures", hrpy_engine_failures, METH_O,
      "failures($self, start, /)\n--\n\n"
      "Failed items from number `start` on: (stage, index, label, exception)."},
@@ -447,6 +567,8 @@ static PyMethodDef engine_methods[] = {
 };
 
 static PyMemberDef engine_members[] = {
+    {"started", T_BOOL, offsetof(struct engine, started), READONLY,
+     "Whether the threads were started. No Ctrl-C can come between the two."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY,
      NULL},
     {NULL, 0, 0, 0, NULL},

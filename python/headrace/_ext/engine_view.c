@@ -10,49 +10,75 @@ enum { FAILURES_AT_ONCE = 64 };
 static PyObject *stage_dict(const struct hr_stage_stats *s)
 {
     return Py_BuildValue(
-        "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "name",
-        s->name, "concurrency", s->concurrency, "items_in",
+        "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
+        "s:K,s:K,s:K}",
+        "name", s->name, "concurrency", s->concurrency, "items_in",
         (unsigned long long)s->items_in, "items_out", (unsigned long long)s->items_out,
         "filtered", (unsigned long long)s->filtered, "failed",
         (unsigned long long)s->failed, "released", (unsigned long long)s->released,
-        "running", s->running, "queued", s->queued, "capacity", s->capacity, "busy_ns",
-        (unsigned long long)s->busy_ns, "starved_ns", (unsigned long long)s->starved_ns,
-        "blocked_ns", (unsigned long long)s->blocked_ns, "ready_ns",
-        (unsigned long long)s->ready_ns, "full_ns", (unsigned long long)s->full_ns,
-        "attach_ns", (unsigned long long)s->attach_ns, "attached_ns",
-        (unsigned long long)s->attached_ns);
+        "retried", (unsigned long long)s->retried, "running", s->running, "queued",
+        s->queued, "capacity", s->capacity, "busy_ns", (unsigned long long)s->busy_ns,
+        "starved_ns", (unsigned long long)s->starved_ns, "blocked_ns",
+        (unsigned long long)s->blocked_ns, "ready_ns", (unsigned long long)s->ready_ns,
+        "full_ns", (unsigned long long)s->full_ns, "attach_ns",
+        (unsigned long long)s->attach_ns, "attached_ns",
+        (unsigned long long)s->attached_ns, "ended_ns", (unsigned long long)s->ended_ns,
+        "task_p50_ns", (unsigned long long)s->task_p50_ns, "task_p90_ns",
+        (unsigned long long)s->task_p90_ns, "task_p99_ns",
+        (unsigned long long)s->task_p99_ns);
 }
 
-PyObject *hrpy_engine_stats(PyObject *obj, PyObject *unused)
+static PyObject *summary_dict(const struct hr_pipeline_summary *sum)
 {
-    struct engine *self = (struct engine *)obj;
-    size_t n = HR_SCHED_STAGES_MAX;
+    return Py_BuildValue("{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum->num_threads,
+                         "elapsed_ns", (long long)sum->elapsed_ns, "consumer_wait_ns",
+                         (unsigned long long)sum->consumer_wait_ns, "delivered",
+                         (unsigned long long)sum->delivered, "failed",
+                         (unsigned long long)sum->failed);
+}
 
-    (void)unused;
-    if (hrpy_engine_check(self))
-        return NULL;
-    struct hr_stage_stats *stats = hr__calloc(n, sizeof(*stats));
-    if (!stats)
-        return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS
-    n = hr_pipeline_stats(self->pipeline, stats, n);
-    Py_END_ALLOW_THREADS
+static PyObject *stage_list(const struct hr_stage_stats *stages, size_t n)
+{
     PyObject *list = PyList_New((Py_ssize_t)n);
+
     for (size_t i = 0; list && i < n; i++) {
-        PyObject *stage = stage_dict(&stats[i]);
+        PyObject *stage = stage_dict(&stages[i]);
         if (stage)
             PyList_SET_ITEM(list, (Py_ssize_t)i, stage);
         else
             Py_CLEAR(list);
     }
-    hr__free(stats);
     return list;
+}
+
+PyObject *hrpy_engine_stats(PyObject *obj, PyObject *unused)
+{
+    struct engine *self = (struct engine *)obj;
+    struct hr_pipeline_summary sum = {0};
+    size_t n = HR_SCHED_STAGES_MAX;
+
+    (void)unused;
+    if (hrpy_engine_check(self))
+        return NULL;
+    struct hr_stage_stats *stages = hr__calloc(n, sizeof(*stages));
+    if (!stages)
+        return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    n = hr_pipeline_snapshot(self->pipeline, &sum, stages, n);
+    Py_END_ALLOW_THREADS
+    PyObject *list = stage_list(stages, n);
+    PyObject *dict = summary_dict(&sum);
+    hr__free(stages);
+    PyObject *both = list && dict ? PyTuple_Pack(2, dict, list) : NULL;
+    Py_XDECREF(list);
+    Py_XDECREF(dict);
+    return both;
 }
 
 PyObject *hrpy_engine_summary(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
-    struct hr_pipeline_summary sum = {0};
+    struct hr_pipeline_summary sum;
 
     (void)unused;
     if (hrpy_engine_check(self))
@@ -60,11 +86,7 @@ PyObject *hrpy_engine_summary(PyObject *obj, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     hr_pipeline_summary(self->pipeline, &sum);
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{s:I,s:L,s:K,s:K,s:K}", "num_threads", sum.num_threads,
-                         "elapsed_ns", (long long)sum.elapsed_ns, "consumer_wait_ns",
-                         (unsigned long long)sum.consumer_wait_ns, "delivered",
-                         (unsigned long long)sum.delivered, "failed",
-                         (unsigned long long)sum.failed);
+    return summary_dict(&sum);
 }
 
 /* (stage, index, label, exception); boxed is taken. */

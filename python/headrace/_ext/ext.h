@@ -117,6 +117,9 @@ PyObject *hrpy_export(struct hrpy_state *state, struct hr_value *value);
 /* A str as NUL-terminated file-system bytes, a new bytes object; `what` names it in
  * messages. NULL with an exception set. */
 PyObject *hrpy_encode_path(PyObject *text, const char *what);
+/* Put "item 3: " (format: "item %zd") before the message of the TypeError or ValueError
+ * that is set. */
+void hrpy_name_item(const char *format, Py_ssize_t i);
 
 /* ---- dtype.c ---- */
 

@@ -82,7 +82,8 @@ enum hrpy_op_kind {
     HRPY_SOURCE,    /* an iterable */
     HRPY_FUNCTION,  /* 1 → 0 or 1 */
     HRPY_GENERATOR, /* 1 → n */
-    HRPY_ITERATE    /* the elements of the item itself */
+    HRPY_ITERATE,   /* the elements of the item itself */
+    HRPY_FOLD       /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
 };
 
 struct hrpy_python_op;
@@ -91,6 +92,12 @@ struct hrpy_python_op;
  * spec: see hrpy_shape_init. NULL with an exception set. */
 struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind kind,
                                           PyObject *callable, PyObject *spec);
+/* Before it is used: these exceptions (a tuple of classes) are worth another attempt. */
+void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on);
+/* Before it is used: what a fold calls without an item. */
+void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
+/* Before it is used: the source is iterated for ever, with a mark after each pass. */
+void hrpy_python_op_repeat(struct hrpy_python_op *op);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
 void hrpy_python_op_unref(struct hrpy_python_op **op);
 /* The engine's view of it; holds a reference. */
@@ -107,11 +114,13 @@ PyObject **hrpy_interrupt_slot(PyObject **slot);
 /* ---- engine_type.c ---- */
 
 /* Run *plan. Takes *plan, and *ops[count] with its references, on success. The
- * callables make the exceptions that end a run; see headrace.pipeline._failures. */
+ * callables make the exceptions that end a run; see headrace.pipeline._failures. inner:
+ * the engine whose items the source gives, or NULL; it ends with this one. */
 PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
-                          PyObject *note_stage, PyObject *too_many_failures);
+                          PyObject *note_stage, PyObject *too_many_failures,
+                          PyObject *inner);
 
 /* ---- type specs, one per file ---- */
 extern PyType_Spec hrpy_plan_spec;

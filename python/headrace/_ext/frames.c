@@ -57,8 +57,10 @@ static int import_frames(struct hrpy_state *state, PyObject *items,
     for (size_t i = 0; i < hr_list_size(list); i++) {
         PyObject *item = PyTuple_GET_ITEM(items, (Py_ssize_t)i);
 
-        if (hrpy_import(state, item, HRPY_WANT_ARRAY, &values[i]))
+        if (hrpy_import(state, item, HRPY_WANT_ARRAY, &values[i])) {
+            hrpy_name_item("frames[%zd]", (Py_ssize_t)i);
             return -1;
+        }
         if (!same_form(hr_value_peek_array(&values[i]), hr_value_peek_array(values))) {
             raise_different(i, hr_value_peek_array(&values[i]),
                             hr_value_peek_array(values));

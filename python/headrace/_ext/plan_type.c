@@ -189,10 +189,13 @@ static PyObject *plan_source(PyObject *obj, PyObject *args)
     struct hr_error err = {0};
     PyObject *iterable, *spec;
     const char *name;
+    int continuous;
 
-    if (!PyArg_ParseTuple(args, "OsO:source", &iterable, &name, &spec) ||
+    if (!PyArg_ParseTuple(args, "OsOp:source", &iterable, &name, &spec, &continuous) ||
         new_foreign(self, HRPY_SOURCE, iterable, spec, &foreign))
         return NULL;
+    if (continuous)
+        hrpy_python_op_repeat(self->ops[self->op_count - 1]);
     enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
     return drop_refused(obj, status, &foreign, &err);
 }
@@ -263,6 +266,61 @@ static PyObject *plan_aggregate(PyObject *obj, PyObject *args)
     return done(obj, status, &err);
 }
 
+static PyObject *plan_fold(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_stage_options options = {0};
+    struct hr_foreign foreign = {0};
+    struct hr_error err = {0};
+    PyObject *accumulate, *flush, *limit, *spec;
+    int drop_last;
+
+    if (!PyArg_ParseTuple(args, "OOspOO:fold", &accumulate, &flush, &options.name,
+                          &drop_last, &limit, &spec) ||
+        parse_max_failures(limit, &options) ||
+        new_foreign(self, HRPY_FOLD, accumulate, spec, &foreign))
+        return NULL;
+    hrpy_python_op_set_flush(self->ops[self->op_count - 1], flush);
+    enum hr_status status =
+        hr__plan_foreign_fold(self->plan, &foreign, drop_last, &options, &err);
+    return drop_refused(obj, status, &foreign, &err);
+}
+
+static PyObject *plan_on_error(PyObject *obj, PyObject *raises)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    int truth = PyObject_IsTrue(raises);
+
+    if (truth < 0 || check_open(self))
+        return NULL;
+    enum hr_on_error on_error = truth ? HR_ON_ERROR_RAISE : HR_ON_ERROR_SKIP;
+    return done(obj, hr_plan_on_error(self->plan, on_error, &err), &err);
+}
+
+/* on: exceptions, of a stage in Python; None: the stage is native. */
+static PyObject *plan_retry(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_retry_policy policy = {0};
+    struct hr_error err = {0};
+    unsigned long long statuses;
+    long long backoff_ns, backoff_max_ns;
+    PyObject *on;
+
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "ILLKO:retry", &policy.times, &backoff_ns,
+                          &backoff_max_ns, &statuses, &on))
+        return NULL;
+    policy.backoff_ns = backoff_ns;
+    policy.backoff_max_ns = backoff_max_ns;
+    policy.statuses = statuses;
+    enum hr_status status = hr_plan_retry(self->plan, &policy, &err);
+    if (status == HR_OK && on != Py_None)
+        hrpy_python_op_retry(self->ops[self->op_count - 1], on);
+    return done(obj, status, &err);
+}
+
 static PyObject *plan_disaggregate(PyObject *obj, PyObject *unused)
 {
     struct plan *self = (struct plan *)obj;
@@ -289,14 +347,18 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
 {
     struct plan *self = (struct plan *)obj;
     struct hr_pipeline_options options = {0};
-    PyObject *note_stage, *too_many_failures;
+    PyObject *note_stage, *too_many_failures, *inner;
 
-    if (check_open(self) || !PyArg_ParseTuple(args, "IOO:build", &options.num_threads,
-                                              &note_stage, &too_many_failures))
+    if (check_open(self) || !PyArg_ParseTuple(args, "IOOO:build", &options.num_threads,
+                                              &note_stage, &too_many_failures, &inner))
         return NULL;
-    PyObject *engine =
-        hrpy_engine_new(state_of(obj), &self->plan, &self->ops, self->op_count,
-                        &options, note_stage, too_many_failures);
+    if (inner != Py_None && !Py_IS_TYPE(inner, state_of(obj)->pipeline_type)) {
+        PyErr_SetString(PyExc_TypeError, "inner must be an Engine or None");
+        return NULL;
+    }
+    PyObject *engine = hrpy_engine_new(
+        state_of(obj), &self->plan, &self->ops, self->op_count, &options, note_stage,
+        too_many_failures, inner == Py_None ? NULL : inner);
     if (engine)
         self->op_count = 0;
     return engine;
@@ -319,6 +381,9 @@ ALONE(plan_source)
 ALONE(plan_pipe_native)
 ALONE(plan_pipe_python)
 ALONE(plan_aggregate)
+ALONE(plan_fold)
+ALONE(plan_on_error)
+ALONE(plan_retry)
 ALONE(plan_disaggregate)
 ALONE(plan_sink)
 ALONE(plan_build)
@@ -381,7 +446,7 @@ static void plan_dealloc(PyObject *obj)
 
 static PyMethodDef plan_methods[] = {
     {"source", plan_source_alone, METH_VARARGS,
-     "source($self, iterable, name, want, /)\n--\n\n"
+     "source($self, iterable, name, want, continuous, /)\n--\n\n"
      "Add the source; its items are imported as `want` says."},
     {"pipe_native", plan_pipe_native_alone, METH_VARARGS,
      "pipe_native($self, op, name, concurrency, input_order, key, max_failures, /)\n"
@@ -392,12 +457,21 @@ static PyMethodDef plan_methods[] = {
      "Add a stage that calls op; its results are imported as `want` says."},
     {"aggregate", plan_aggregate_alone, METH_VARARGS,
      "aggregate($self, n, drop_last, columns, /)\n--\n\nAdd a stage that makes lists."},
+    {"fold", plan_fold_alone, METH_VARARGS,
+     "fold($self, accumulate, flush, name, drop_last, max_failures, want, /)\n--\n\n"
+     "Add a stage that calls accumulate(item), and flush() at each end."},
+    {"on_error", plan_on_error_alone, METH_O,
+     "on_error($self, raises, /)\n--\n\n"
+     "The first failure of the stage that was added last ends the run, or not."},
+    {"retry", plan_retry_alone, METH_VARARGS,
+     "retry($self, times, backoff_ns, backoff_max_ns, statuses, on, /)\n--\n\n"
+     "Try failed items of the stage that was added last again."},
     {"disaggregate", plan_disaggregate_alone, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
     {"sink", plan_sink_alone, METH_VARARGS,
      "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
     {"build", plan_build_alone, METH_VARARGS,
-     "build($self, num_threads, note_stage, too_many_failures, /)\n--\n\n"
+     "build($self, num_threads, note_stage, too_many_failures, inner, /)\n--\n\n"
      "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
     {NULL, NULL, 0, NULL},
 };

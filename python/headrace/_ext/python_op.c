@@ -9,7 +9,11 @@
  * as they would end a loop that calls the op.
  *
  * A source's iterator is advanced by one thread at a time; the engine sees to that, and
- * `pulling` catches a source that asks its own pipeline for items. When it is the
+ * `pulling` catches a source that asks its own pipeline for items. A continuous source is
+ * iterated again after each pass. One that has only a single iterator to give, and that
+ * one at its end, would make empty epochs for ever: so its iterator is kept until the
+ * next one is had, and a pass over the same one that gives nothing is an error. When it
+ * is the
  * consumer that advances it, Ctrl-C may hit inside the source: the KeyboardInterrupt is
  * also left in the consumer's interrupt slot, so that next() raises it at once and not
  * after the items that are ready. */
@@ -27,8 +31,15 @@ struct hrpy_python_op {
     enum hrpy_op_kind kind;
     struct hrpy_shape shape;
 
+    bool continuous;    /* source: iterated again and again */
+    PyObject *flush;    /* fold */
+    PyObject *retry_on; /* function: exceptions to try again after, or NULL */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
-    PyObject *iterator; /* source: owned by the thread that set `pulling` */
+    /* source: owned by the thread that set `pulling` */
+    PyObject *iterator; /* of this pass; between two, of the last one */
+    bool in_pass;
+    bool again; /* the pass goes over the iterator of the last one, */
+    bool gave;  /* and has given something */
     /* source: set acquire, cleared release; each puller sees what the last one did */
     atomic_flag pulling;
     _Atomic uint32_t refs; /* dropped acq_rel: the last one sees what the others did */
@@ -65,6 +76,7 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
     if (interrupt_slot && !*interrupt_slot &&
         PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt))
         *interrupt_slot = Py_NewRef(exc);
+    call->again = op->retry_on && PyErr_GivenExceptionMatches(exc, op->retry_on);
     call->exception = hrpy_raised_box(exc);
 }
 
@@ -87,13 +99,38 @@ static void run_function(struct hrpy_python_op *op, struct hr_call *call)
     PyObject *arg = hrpy_export(op->state, call->in);
     PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
 
-    Py_XDECREF(arg);
     if (result == Py_None) {
         Py_DECREF(result);
         call->outcome = HR_TASK_FILTERED;
     } else if (!result || !give(op, call, result)) {
         fail(op, call);
     }
+    if (call->again && arg)
+        *call->in = hrpy_value_of_object(arg);
+    else
+        call->again = false;
+    Py_XDECREF(arg);
+}
+
+static PyObject *call_fold(struct hrpy_python_op *op, struct hr_call *call)
+{
+    if (!call->in)
+        return PyObject_CallNoArgs(op->flush);
+    PyObject *arg = hrpy_export(op->state, call->in);
+    PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
+    Py_XDECREF(arg);
+    return result;
+}
+
+/* None: nothing yet, or nothing left. */
+static void run_fold(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *result = call_fold(op, call);
+
+    if (result == Py_None)
+        Py_DECREF(result);
+    else if (!result || !give(op, call, result))
+        fail(op, call);
 }
 
 static PyObject *open_iterator(struct hrpy_python_op *op, struct hr_call *call)
@@ -166,16 +203,66 @@ static void let_go_of_source(struct hrpy_python_op *op)
     Py_CLEAR(op->callable);
 }
 
+/* False with an exception set. */
+static bool begin_pass(struct hrpy_python_op *op)
+{
+    PyObject *iterator = PyObject_GetIter(op->callable);
+
+    if (!iterator)
+        return false;
+    op->again = iterator == op->iterator;
+    op->gave = false;
+    op->in_pass = true;
+    Py_XSETREF(op->iterator, iterator);
+    return true;
+}
+
+/* The iterator of a continuous source is at its end. */
+static void end_pass(struct hrpy_python_op *op, struct hr_call *call)
+{
+    op->in_pass = false;
+    if (!op->again || op->gave) {
+        call->outcome = HR_TASK_EPOCH;
+        return;
+    }
+    PyErr_SetString(PyExc_ValueError,
+                    "continuous=True needs a source that can be iterated again, but "
+                    "it gave the same iterator a second time, which is exhausted");
+    fail(op, call);
+}
+
+/* Iterators over what is in memory never wait. */
+static bool is_prompt(PyObject *iterator)
+{
+    static PyTypeObject *const types[] = {
+        &PyListIter_Type,     &PyTupleIter_Type,   &PyRangeIter_Type,
+        &PySetIter_Type,      &PyDictIterKey_Type, &PyDictIterValue_Type,
+        &PyDictIterItem_Type, &PyUnicodeIter_Type, &PyBytesIter_Type,
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (Py_IS_TYPE(iterator, types[i]))
+            return true;
+    return false;
+}
+
 static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
                                int64_t until_ns)
 {
-    if (!op->iterator && op->callable)
-        op->iterator = PyObject_GetIter(op->callable);
-    if (op->iterator && advance(op, call, op->iterator, until_ns))
-        return;
-    if (!op->iterator && op->callable)
+    if (!op->callable)
+        return; /* it was closed */
+    if (!op->in_pass && !begin_pass(op)) {
         fail(op, call);
-    let_go_of_source(op);
+    } else {
+        call->prompt = is_prompt(op->iterator);
+        bool more = advance(op, call, op->iterator, until_ns);
+        op->gave = op->gave || call->out_count > 0;
+        if (more)
+            return;
+        if (op->continuous && call->outcome == HR_TASK_DONE)
+            end_pass(op, call);
+    }
+    if (call->outcome != HR_TASK_EPOCH)
+        let_go_of_source(op);
 }
 
 static void run_source(struct hrpy_python_op *op, struct hr_call *call,
@@ -203,13 +290,16 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
         call->out_count = 0;
         call->exception = HR_VALUE_EMPTY;
         call->fatal = false;
+        call->again = false;
         if (op->kind == HRPY_FUNCTION)
             run_function(op, call);
         else if (op->kind == HRPY_SOURCE)
             run_source(op, call, until_ns);
+        else if (op->kind == HRPY_FOLD)
+            run_fold(op, call);
         else
             run_generator(op, call, until_ns);
-    } while (done < count && HR_SYS(now_ns)() < until_ns);
+    } while (done < count && (calls[done - 1].end_ns = HR_SYS(now_ns)()) < until_ns);
     hrpy_python_op_unref(&op);
     return done;
 }
@@ -274,8 +364,27 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->iterator);
     if (op->callable)
         hrpy_decref(op->callable);
+    if (op->flush)
+        hrpy_decref(op->flush);
+    if (op->retry_on)
+        hrpy_decref(op->retry_on);
     hrpy_decref(op->type);
     hr__free(op);
+}
+
+void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)
+{
+    op->flush = Py_NewRef(flush);
+}
+
+void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on)
+{
+    Py_XSETREF(op->retry_on, Py_NewRef(on));
+}
+
+void hrpy_python_op_repeat(struct hrpy_python_op *op)
+{
+    op->continuous = true;
 }
 
 struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op)
@@ -287,6 +396,8 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
 {
     Py_VISIT(op->type);
     Py_VISIT(op->callable);
+    Py_VISIT(op->flush);
+    Py_VISIT(op->retry_on);
     Py_VISIT(op->iterator);
     return 0;
 }

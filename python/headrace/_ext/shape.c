@@ -277,9 +277,17 @@ static int import_pairs(struct hrpy_state *state, struct hrpy_shape *shape,
                 Py_TYPE(name)->tp_name);
             return -1;
         }
-        names[i] = PyUnicode_AsUTF8(name);
+        Py_ssize_t size;
+        names[i] = PyUnicode_AsUTF8AndSize(name, &size);
         if (!names[i])
             return -1;
+        if (strlen(names[i]) != (size_t)size) {
+            PyErr_Format(PyExc_ValueError,
+                         "the keys of a dict used as a record must not contain a NUL "
+                         "character, found %R",
+                         name);
+            return -1;
+        }
         values[i] = PyTuple_GET_ITEM(pair, 1);
     }
     return import_fields(state, shape, n, names, values, lenient, out);

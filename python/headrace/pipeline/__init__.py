@@ -18,6 +18,7 @@ the GIL. Any other callable runs too, in the engine's threads.
 from headrace.pipeline._builder import PipelineBuilder
 from headrace.pipeline._failures import Failure, Failures, PipelineFailure
 from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._policy import Retry
 from headrace.pipeline._stats import PipelineStats, StageStats
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "PipelineBuilder",
     "PipelineFailure",
     "PipelineStats",
+    "Retry",
     "StageStats",
 ]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
+from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._failures import note_stage, too_many_failures
+from headrace.pipeline._length import Length
 from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._policy import check_on_error, check_retry
+from headrace.pipeline._report import Reporter
 from headrace.pipeline._shapes import Shape, resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
     Disaggregate,
+    Fold,
     Pipe,
     Sink,
     Source,
     check_count,
+    check_interval,
     check_key,
     check_max_failures,
+    check_text,
     op_name,
     resolve_op,
 )
@@ -25,6 +33,7 @@ from headrace.pipeline._stages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from headrace.pipeline._policy import OnError, Retry
     from headrace.pipeline._stages import Key, MaxFailures, Stage
 
     OutputOrder = Literal["completion", "input"]
@@ -60,8 +69,13 @@ class PipelineBuilder:
         is raised to the consumer.
 
         Args:
-            source: Any iterable.
-            continuous: Not supported yet: must be False.
+            source: Any iterable. Another `Pipeline` may be one: it starts when it is
+                needed, what ends it is raised here as well, and it is stopped when
+                this one is.
+            continuous: Iterate the source again and again. Each pass is an *epoch*: an
+                iterator over the pipeline ends with it, and the next one goes on with
+                the next epoch, whose items are prepared meanwhile. Batches do not go
+                across. Items and failures are numbered through all epochs.
 
         Raises:
             ValueError: There is a source already, or it is not iterable.
@@ -69,13 +83,16 @@ class PipelineBuilder:
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
-        if continuous:
-            raise NotImplementedError("continuous sources are not supported yet")
         if not hasattr(source, "__iter__"):
             if hasattr(source, "__aiter__"):
                 raise NotImplementedError("async sources are not supported yet")
             raise ValueError(f"source must be iterable, got {source!r}")
-        self._source = Source(source)
+        if continuous and isinstance(source, Pipeline) and not source._continuous:
+            raise ValueError(
+                "continuous=True needs a source that can be iterated again; a pipeline "
+                "can if its own source is continuous"
+            )
+        self._source = Source(source, bool(continuous))
         return self
 
     def pipe(
@@ -89,6 +106,8 @@ class PipelineBuilder:
         name: str | None = None,
         output_order: OutputOrder = "completion",
         max_failures: MaxFailures | None = None,
+        on_error: OnError | None = None,
+        retry: Retry | int | None = None,
     ) -> PipelineBuilder:
         """Add a stage that applies an operation to each item.
 
@@ -113,9 +132,16 @@ class PipelineBuilder:
                 ``"input"``: in the order of their items.
             max_failures: Failures that are tolerated: a number, or a `Fraction` of the
                 calls (from the 100th on); negative: any number. None: as `build` says.
+            on_error: ``"skip"``: an item that fails is left out and listed;
+                ``"raise"``: the first one ends the run, and its exception is raised to
+                the consumer after what came before it. In input order nothing that
+                comes after it is delivered, as if a loop had called the operation.
+                None: as `build` says.
+            retry: A `Retry`, or a number of retries after an `OSError`: try an item
+                again before it counts as failed. Not for generator functions.
 
         Raises:
-            ValueError: An argument is out of range.
+            ValueError: An argument is out of range, or two contradict each other.
             TypeError: The operation can't be called, or its arguments don't fit.
 
         """
@@ -125,37 +151,65 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
+        if on_error == "raise" and max_failures is not None:
+            raise ValueError("with on_error='raise' there is no max_failures")
         call, kind = resolve_op(op)
         stage = Pipe(
             op=call,
             kind=kind,
-            name=op_name(op) if name is None else name,
+            name=op_name(op) if name is None else check_text("name", name),
             key=check_key(key),
             concurrency=check_count("concurrency", concurrency),
             input_order=output_order == "input",
             max_failures=None
             if max_failures is None
             else check_max_failures(max_failures),
+            raises=None if on_error is None else check_on_error(on_error),
+            retry=check_retry(retry, kind),
         )
         return self._add(stage)
 
     def aggregate(
-        self, n: int, /, *, drop_last: bool = False, columns: bool = False
+        self,
+        rule: int | Aggregator[Any, Any],
+        /,
+        *,
+        drop_last: bool = False,
+        columns: bool = False,
     ) -> PipelineBuilder:
-        """Add a stage that makes lists of n items.
+        """Add a stage that makes one item of several.
+
+        Batches do not go across the epochs of a continuous source.
 
         Args:
-            n: Items per list, up to 500,000; the last list may be shorter.
-            drop_last: Drop a last list that is shorter.
-            columns: Items must be tuples or dicts of one shape; make one of lists, a
-                list per field, instead of a list of them.
+            rule: A number n, at most 1,048,576, for lists of n items, the last of which
+                may be shorter; or an `~headrace.pipeline.defs.Aggregator` with a rule
+                of its own. Its methods are called in the engine's threads, one at a
+                time. Each `build` takes a copy of it (`copy.deepcopy`), so that no
+                pipeline finds in it what another one has left. When it raises, the item
+                (or the flush) has failed, as in `pipe`.
+            drop_last: Drop a last list that is shorter, or what an aggregator gives at
+                the end.
+            columns: With a number: items must be tuples or dicts of one shape; make one
+                of lists, a list per field, instead of a list of them.
+
+        Raises:
+            TypeError: The rule is neither; or columns with an aggregator.
+            ValueError: The number is less than 1.
 
         """
-        if hasattr(n, "accumulate"):
-            raise NotImplementedError("custom aggregators are not supported yet")
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise TypeError(f"aggregate() takes a number of items, got {n!r}")
-        return self._add(Aggregate(check_count("n", n), bool(drop_last), bool(columns)))
+        if type(rule) is Collate:
+            rule = rule.n
+        if isinstance(rule, Aggregator):
+            if columns:
+                raise TypeError("columns=True needs a number of items")
+            return self._add(Fold(rule, bool(drop_last)))
+        if isinstance(rule, bool) or not isinstance(rule, int):
+            raise TypeError(
+                f"aggregate() takes a number of items or an Aggregator, got {rule!r}"
+            )
+        n = check_count("n", rule)
+        return self._add(Aggregate(n, bool(drop_last), bool(columns)))
 
     def disaggregate(self) -> PipelineBuilder:
         """Add a stage that makes an item of each element of the items.
@@ -181,7 +235,12 @@ class PipelineBuilder:
         return self
 
     def build(
-        self, *, num_threads: int | None = None, max_failures: MaxFailures = -1
+        self,
+        *,
+        num_threads: int | None = None,
+        max_failures: MaxFailures = -1,
+        on_error: OnError = "skip",
+        report_stats_interval: float = -1,
     ) -> Pipeline:
         """Build a pipeline. It starts when it is iterated, or by `Pipeline.start`.
 
@@ -191,6 +250,13 @@ class PipelineBuilder:
                 processors (by affinity and cgroup), divided by LOCAL_WORLD_SIZE.
             max_failures: For each stage that has none of its own: failures that are
                 tolerated, see `pipe`.
+            on_error: For each stage that has none of its own, see `pipe`.
+            report_stats_interval: Seconds between tables of statistics in the log
+                ("headrace.pipeline", INFO), and one at the end of the run. Rates and
+                shares are of the span, p50 and p99 of the run so far. They are
+                logged by the thread that takes items, between two of them or while it
+                waits, so a consumer that is busy for longer delays them. Zero or less:
+                none.
 
         Raises:
             RuntimeError: There is no source or no sink.
@@ -203,48 +269,104 @@ class PipelineBuilder:
         if self._sink is None:
             raise RuntimeError("the builder has no sink; call add_sink()")
         threads = 0 if num_threads is None else check_count("num_threads", num_threads)
-        limit = check_max_failures(max_failures)
+        policy = _Policy(check_max_failures(max_failures), check_on_error(on_error))
+        interval = check_interval(report_stats_interval)
         source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
-        plan.source(self._source.iterable, str(self._source), source_shape)
+        plan.source(
+            self._source.iterable,
+            str(self._source),
+            source_shape,
+            self._source.continuous,
+        )
         for stage, shape in zip(self._stages, shapes, strict=True):
-            _add_to_plan(plan, stage, shape, limit)
+            _add_to_plan(plan, stage, shape, policy)
         plan.sink(self._sink.buffer_size)
-        engine = plan.build(threads, note_stage, too_many_failures)
-        return Pipeline(engine, self._describe())
+        inner = self._source.iterable
+        engine = plan.build(
+            threads,
+            note_stage,
+            too_many_failures,
+            inner._engine if isinstance(inner, Pipeline) else None,
+        )
+        if interval > 0:
+            engine.report_every(interval, Reporter())
+        return Pipeline(
+            engine, self._describe(), self._source, Length(self._source, self._stages)
+        )
 
 
-def _limit(value: MaxFailures) -> int | tuple[int, int] | None:
-    """Return a limit of failures as the engine takes it."""
-    if isinstance(value, Fraction):
-        return value.numerator, value.denominator
-    return None if value < 0 else value
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """What stages do about failures that say nothing about them."""
+
+    max_failures: MaxFailures
+    raises: bool
+
+    def limit(self, own: MaxFailures | None) -> int | tuple[int, int] | None:
+        """Return a limit of failures as the engine takes it."""
+        value = self.max_failures if own is None else own
+        if isinstance(value, Fraction):
+            return value.numerator, value.denominator
+        return None if value < 0 else value
 
 
 def _add_to_plan(
-    plan: _ext.Plan, stage: Stage, shape: Shape | None, limit: MaxFailures
+    plan: _ext.Plan, stage: Stage, shape: Shape | None, policy: _Policy
 ) -> None:
+    raises = policy.raises
     if isinstance(stage, Aggregate):
         plan.aggregate(stage.n, stage.drop_last, stage.columns)
+    elif isinstance(stage, Fold):
+        _add_fold(plan, stage, shape, policy)
     elif isinstance(stage, Disaggregate):
-        if shape is None:
-            plan.disaggregate()
-        else:
-            plan.pipe_python(
-                None, "iterate", str(stage), 1, True, None, _limit(limit), shape
-            )
+        _add_disaggregate(plan, stage, shape, policy)
     else:
-        _add_pipe(plan, stage, shape, limit)
+        _add_pipe(plan, stage, shape, policy)
+        raises = policy.raises if stage.raises is None else stage.raises
+        # A limit of its own says that failures are tolerated.
+        raises = raises and stage.max_failures is None
+    if raises:
+        plan.on_error(True)
+
+
+def _add_fold(
+    plan: _ext.Plan, stage: Fold, shape: Shape | None, policy: _Policy
+) -> None:
+    assert shape is not None
+    rule = stage.copy()
+    limit = policy.limit(None)
+    plan.fold(rule.accumulate, rule.flush, str(stage), stage.drop_last, limit, shape)
+
+
+def _add_disaggregate(
+    plan: _ext.Plan, stage: Disaggregate, shape: Shape | None, policy: _Policy
+) -> None:
+    if shape is None:
+        plan.disaggregate()
+        return
+    limit = policy.limit(None)
+    plan.pipe_python(None, "iterate", str(stage), 1, True, None, limit, shape)
 
 
 def _add_pipe(
-    plan: _ext.Plan, stage: Pipe, shape: Shape | None, limit: MaxFailures
+    plan: _ext.Plan, stage: Pipe, shape: Shape | None, policy: _Policy
 ) -> None:
-    allowed = _limit(limit if stage.max_failures is None else stage.max_failures)
-    options = (stage.name, stage.concurrency, stage.input_order, stage.key, allowed)
+    limit = policy.limit(stage.max_failures)
+    options = (stage.name, stage.concurrency, stage.input_order, stage.key, limit)
+    retry = stage.retry
     if isinstance(stage.op, _ext.Op):
         plan.pipe_native(stage.op, *options)
     else:
         assert shape is not None
         assert stage.kind != "native"
         plan.pipe_python(stage.op, stage.kind, *options, shape)
+    if retry is not None:
+        native = stage.kind == "native"
+        plan.retry(
+            retry.times,
+            int(retry.backoff * 1e9),
+            int(retry.backoff_max * 1e9),
+            retry.statuses() if native else 0,
+            None if native else retry.on,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
@@ -82,7 +83,9 @@ def note_stage(exception: BaseException, stage: str, index: int, item: str) -> N
     """Note on an exception which stage and which item it comes from."""
     which = f", item {index}" if index >= 0 else ""
     name = f" ({item!r})" if item else ""
-    exception.add_note(f"headrace: raised in stage {stage!r}{which}{name}")
+    # A class may define add_note() as it likes; the exception matters more.
+    with suppress(Exception):
+        exception.add_note(f"headrace: raised in stage {stage!r}{which}{name}")
 
 
 def too_many_failures(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace._ext import Op
-from headrace.pipeline._stages import Aggregate, Disaggregate, Pipe
+from headrace.pipeline._stages import Aggregate, Disaggregate, Fold, Pipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +104,8 @@ def _kinds(stages: Sequence[Stage]) -> list[_Kind]:
             kind = _after_pipe(stage, kind)
         elif isinstance(stage, Aggregate):
             kind = _after_aggregate(stage, kind)
+        elif isinstance(stage, Fold):
+            kind = _ANY
         else:
             kind = kind.of if isinstance(kind, _Lists) else _ANY
     return kinds
@@ -162,6 +164,8 @@ def resolve_shapes(stages: Sequence[Stage]) -> tuple[Shape, list[Shape | None]]:
         stage = stages[i]
         if isinstance(stage, Aggregate):
             need = _before_aggregate(stage, need)
+        elif isinstance(stage, Fold):
+            shapes[i], need = _shape(need), "object"
         elif isinstance(stage, Disaggregate):
             if isinstance(kinds[i], _Lists):
                 need = _ListOf(need)

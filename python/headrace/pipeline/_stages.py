@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace._ext import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from headrace.pipeline._aggregators import Aggregator
+    from headrace.pipeline._policy import Retry
 
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
@@ -24,6 +29,7 @@ class Source:
     """Where items come from."""
 
     iterable: Iterable[Any]
+    continuous: bool
 
     def __str__(self) -> str:
         return "source"
@@ -40,6 +46,8 @@ class Pipe:
     concurrency: int
     input_order: bool
     max_failures: MaxFailures | None
+    raises: bool | None
+    retry: Retry | None
 
     def __str__(self) -> str:
         times = f"[{self.concurrency}]" if self.concurrency > 1 else ""
@@ -56,6 +64,28 @@ class Aggregate:
 
     def __str__(self) -> str:
         return f"aggregate({self.n}{', columns' if self.columns else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A stage that makes items of others by an aggregator's own rule."""
+
+    aggregator: Aggregator[Any, Any]
+    drop_last: bool
+
+    def __str__(self) -> str:
+        return f"aggregate({type(self.aggregator).__name__})"
+
+    def copy(self) -> Aggregator[Any, Any]:
+        """Return an aggregator for one pipeline, which shares no state with others."""
+        try:
+            return copy.deepcopy(self.aggregator)
+        except Exception as exc:
+            exc.add_note(
+                f"headrace: each build() works on a copy of {self.aggregator!r}, "
+                "made by copy.deepcopy; define __deepcopy__ if it can't be copied so"
+            )
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +106,7 @@ class Sink:
         return f"sink({self.buffer_size})"
 
 
-Stage: TypeAlias = Pipe | Aggregate | Disaggregate
+Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate
 
 
 # ---- arguments ----
@@ -101,14 +131,42 @@ def check_max_failures(value: MaxFailures) -> MaxFailures:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"max_failures must be an int or a Fraction, got {value!r}")
-    return value
+    return min(value, 2**63 - 1)
+
+
+def check_interval(seconds: float) -> float:
+    """Return an interval in seconds; raise TypeError or ValueError if it is none."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"report_stats_interval must be seconds, got {seconds!r}")
+    if not isfinite(seconds):
+        raise ValueError(f"report_stats_interval must be finite, got {seconds!r}")
+    return float(seconds)
 
 
 def check_key(key: Key) -> Key:
     """Return a key that selects a field of a tuple or a dict, or raise TypeError."""
-    if key is None or (isinstance(key, (int, str)) and not isinstance(key, bool)):
-        return key
-    raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if isinstance(key, bool) or not isinstance(key, int | str | None):
+        raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if isinstance(key, str):
+        check_text("key", key)
+    elif key is not None and not -64 <= key < 64:
+        raise ValueError(
+            f"key must be from -64 to 63 (a tuple has at most 64 fields), got {key!r}"
+        )
+    return key
+
+
+def check_text(what: str, text: str) -> str:
+    """Return a text that the engine can take, or raise."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, got {text!r}")
+    if "\0" in text:
+        raise ValueError(f"{what} must not contain a NUL character, got {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} must not contain surrogates, got {text!r}") from None
+    return text
 
 
 # ---- operations ----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ class StageStats:
             was not full.
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
+        retried: Calls that failed and were made again, or are going to be.
         running: Tasks in flight now.
-        queued: Items waiting for the stage now.
-        capacity: Items that may wait for it.
+        queued: Items waiting for the stage now; at the sink, for the consumer.
+        capacity: Items that may wait there, with those being made.
         busy: Time in its tasks, summed over threads.
         starved: Time in which one more task could have run, but there was no item.
         blocked: ... but there was no room for its result.
@@ -37,6 +38,14 @@ class StageStats:
         full: Time in which as many tasks ran as ``concurrency`` allows.
         gil_wait: Time its tasks waited for the GIL.
         gil_held: Time its tasks ran attached to Python.
+        ended: Time since it had nothing left to do. ``starved + blocked + ready + full
+            + ended`` is the time since the start.
+        p50: Half of its tasks took at most this long; within 6 %. Of a source it is the
+            time for an item, of a generator for a step of up to 16 items.
+        p90: The same for 90 % of the tasks. Short tasks that a thread ran together
+            count with their mean.
+        p99: The same for 99 % of the tasks.
+        rate: Items handed on, per second of the run.
 
     """
 
@@ -47,6 +56,7 @@ class StageStats:
     filtered: int
     failed: int
     released: int
+    retried: int
     running: int
     queued: int
     capacity: int
@@ -57,6 +67,11 @@ class StageStats:
     full: float
     gil_wait: float
     gil_held: float
+    ended: float
+    p50: float
+    p90: float
+    p99: float
+    rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,8 @@ class PipelineStats:
 
 def read_stats(engine: Engine) -> PipelineStats:
     """Take a snapshot."""
-    summary = engine.summary()
+    summary, stages = engine.stats()
+    elapsed = summary["elapsed_ns"] * _NS
     return PipelineStats(
         stages=tuple(
             StageStats(
@@ -94,6 +110,7 @@ def read_stats(engine: Engine) -> PipelineStats:
                 filtered=s["filtered"],
                 failed=s["failed"],
                 released=s["released"],
+                retried=s["retried"],
                 running=s["running"],
                 queued=s["queued"],
                 capacity=s["capacity"],
@@ -104,14 +121,48 @@ def read_stats(engine: Engine) -> PipelineStats:
                 full=s["full_ns"] * _NS,
                 gil_wait=s["attach_ns"] * _NS,
                 gil_held=s["attached_ns"] * _NS,
+                ended=s["ended_ns"] * _NS,
+                p50=s["task_p50_ns"] * _NS,
+                p90=s["task_p90_ns"] * _NS,
+                p99=s["task_p99_ns"] * _NS,
+                rate=s["items_out"] / elapsed if elapsed > 0 else 0.0,
             )
-            for s in engine.stats()
+            for s in stages
         ),
         num_threads=summary["num_threads"],
-        elapsed=summary["elapsed_ns"] * _NS,
+        elapsed=elapsed,
         consumer_wait=summary["consumer_wait_ns"] * _NS,
         delivered=summary["delivered"],
         failed=summary["failed"],
+    )
+
+
+_SPAN_COUNTERS = (
+    *("items_in", "items_out", "filtered", "failed", "released", "retried", "busy"),
+    *("starved", "blocked", "ready", "full", "gil_wait", "gil_held", "ended"),
+)
+
+
+def between(before: PipelineStats, after: PipelineStats) -> PipelineStats:
+    """Return what happened between two snapshots of a run.
+
+    What is no count and no sum of time (percentiles, running, queued) is as in `after`.
+    """
+    elapsed = after.elapsed - before.elapsed
+    stages = []
+    for old, new in zip(before.stages, after.stages, strict=True):
+        grown = {
+            name: getattr(new, name) - getattr(old, name) for name in _SPAN_COUNTERS
+        }
+        rate = grown["items_out"] / elapsed if elapsed > 0 else 0.0
+        stages.append(replace(new, **grown, rate=rate))
+    return replace(
+        after,
+        stages=tuple(stages),
+        elapsed=elapsed,
+        consumer_wait=after.consumer_wait - before.consumer_wait,
+        delivered=after.delivered - before.delivered,
+        failed=after.failed - before.failed,
     )
 
 
@@ -123,9 +174,11 @@ def _load(stage: StageStats, stats: PipelineStats) -> float:
 
 def find_bottleneck(stats: PipelineStats) -> str:
     """Say in one sentence which stage limits the speed, and why."""
-    if stats.elapsed <= 0 or stats.delivered == 0:
-        return "No bottleneck is known yet: nothing was delivered."
+    if stats.elapsed <= 0:
+        return "No bottleneck is known yet: the pipeline was not started."
     waited = min(1.0, stats.consumer_wait / stats.elapsed)
+    if stats.delivered == 0 and waited < 0.1:
+        return "No bottleneck is known yet: nothing was delivered."
     if waited < 0.1:
         return (
             "The consumer is the bottleneck: it waited for items only "
@@ -157,4 +210,8 @@ def _reason(stage: StageStats, stats: PipelineStats) -> str:
             f"{threads:.0%} of the time; a higher concurrency would use them"
         )
     share = stage.busy / total
-    return f"{several} busy {threads:.0%} of the time, {share:.0%} of that here"
+    reason = f"{several} busy {threads:.0%} of the time, {share:.0%} of that here"
+    blocked = stage.blocked / stats.elapsed
+    if blocked > 0.2:
+        reason += f"; {blocked:.0%} of the time the consumer blocked it"
+    return reason

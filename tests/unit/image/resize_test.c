@@ -133,7 +133,7 @@ static void arguments_are_checked(void)
                   "resize: the picture has 3 x 0 pixels");
     HR_REQUIRE(hr_array_alloc(HR_F32, 2, (int64_t[]){1, 1}, &floats, NULL) == HR_OK);
     check_refused(floats, 1, 1, HR_ERR_TYPE,
-                  "resize: expected uint8 pixels, got elements of 4 bytes");
+                  "resize: expected uint8 pixels, got float32");
     check_refused(array_of(data, 2, (int64_t[]){2, 2}), 65535, 65535, HR_ERR_LIMIT,
                   "resize: 1 pictures of 65535 x 65535 x 1 bytes, the limit is "
                   "1073741824 bytes");
