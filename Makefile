@@ -12,7 +12,7 @@ NO_ASLR := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
 .PHONY: help
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: ## install what is missing: Debian packages, .venv, headrace in it
@@ -49,6 +49,18 @@ asan: setup ## the C tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: setup ## the C tests under ThreadSanitizer
 	@tools/build tsan
 	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs
+
+.PHONY: asan-python
+asan-python: ## the Python tests, with the extension under the same sanitizers
+	@tools/test_sanitized asan
+
+.PHONY: tsan-python
+tsan-python: ## pipeline tests on free-threaded CPython, all under ThreadSanitizer
+	@tools/test_sanitized tsan
+
+.PHONY: freethreaded
+freethreaded: ## the Python tests on CPython 3.13 without the GIL; builds it once
+	@tools/test_freethreaded
 
 .PHONY: sim
 sim: SEEDS ?= 20000

@@ -2,8 +2,9 @@
  *
  * Nothing is static but what the process has one of (the queue of attach.c). Types are
  * heap types in the module's state. The GIL is not needed: objects are const after
- * creation. One interpreter only: engines keep worker threads, whose thread states
- * belong to the interpreter that the module was loaded in. */
+ * creation, or what changes in them is guarded by a section (ext.h). One interpreter
+ * only: engines keep worker threads, whose thread states belong to the interpreter that
+ * the module was loaded in. */
 #include "foreign.h"
 
 struct hrpy_state *hrpy_state_of_module(PyObject *module)
