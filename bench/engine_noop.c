@@ -48,8 +48,8 @@ static enum hr_status counter_next(void *state, struct hr_value *out,
     return HR_OK;
 }
 
-static const struct hr_source_class counter_class = {.name = "counter",
-                                                     .next = counter_next};
+static const struct hr_source_class counter_class = {
+    .name = "counter", .next = counter_next, .is_prompt = 1};
 
 /* ---- the op ---- */
 
