@@ -208,10 +208,10 @@ static void ask_source_locked(struct hr_worker *w, int64_t *now_ns, int64_t unti
     hr__worker_clear_calls_locked(w, 1, after);
 }
 
-/* Stay attached for another item, if there is room and nobody else wants in. Lock held on
- * entry; true: dropped, and the call is ready. */
+/* Stay attached for another item, if there is room and nobody else wants in. True: it is
+ * claimed, and the call knows how many. */
 static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
-                              struct hr_after *after) HR_NO_THREAD_SAFETY
+                              struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     hr__engine_pump_locked(p, now_ns, after);
@@ -222,10 +222,8 @@ static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
          atomic_load_explicit(&p->consumer_wants, memory_order_acquire)) ||
         !hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &w->claims[0]))
         return false;
-    uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
+    w->calls[0].grant = hr__source_grant_locked(p, w->claims[0].grant);
     hr__worker_note_locked(w, 0, p->source_index, now_ns);
-    hr__engine_unlock(p, after);
-    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
     return true;
 }
 
@@ -258,10 +256,13 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     }
     int64_t waited_ns = *now_ns - asked_ns;
     int64_t slice_end_ns = *now_ns + HELPER_SLICE_NS;
-    do
-        ask_source_locked(w, now_ns, slice_end_ns, after);
+    ask_source_locked(w, now_ns, slice_end_ns, after);
     while (w->attached && *now_ns < slice_end_ns &&
-           claim_more_locked(w, *now_ns, after));
+           claim_more_locked(w, *now_ns, after)) {
+        hr__engine_unlock(p, after);
+        prepare_source_call(p, claim, call->grant, call);
+        ask_source_locked(w, now_ns, slice_end_ns, after);
+    }
     stage->attach_ns += (uint64_t)waited_ns;
     hr__worker_note_locked(w, -1, -1, *now_ns);
     if (!w->attached)

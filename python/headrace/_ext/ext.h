@@ -47,7 +47,7 @@ static inline void hrpy_section_begin(hrpy_section *section, PyObject *obj)
     (void)obj;
     *section = 0;
 }
-static inline void hrpy_section_end(hrpy_section *section)
+static inline void hrpy_section_end(const hrpy_section *section)
 {
     *section = 1;
 }
