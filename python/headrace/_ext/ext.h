@@ -36,7 +36,7 @@ int hrpy_type_add(PyObject *module, PyType_Spec *spec, PyTypeObject **slot);
 /* Until _end no other thread is in a section of the same object; a no-op where the GIL
  * sees to that. Like the GIL it may be given up by whatever runs Python or may detach:
  * so inside there are only loads, stores and new references. */
-#if PY_VERSION_HEX >= 0x030D0000
+#ifdef Py_GIL_DISABLED
 typedef PyCriticalSection hrpy_section;
 #define hrpy_section_begin PyCriticalSection_Begin
 #define hrpy_section_end PyCriticalSection_End
@@ -49,7 +49,7 @@ static inline void hrpy_section_begin(hrpy_section *section, PyObject *obj)
 }
 static inline void hrpy_section_end(const hrpy_section *section)
 {
-    *section = 1;
+    (void)section;
 }
 #endif
 
