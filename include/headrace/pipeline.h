@@ -179,6 +179,7 @@ struct hr_stage_stats {
     uint32_t running; /* tasks in flight */
     uint32_t queued, capacity; /* of its input channel; of the sink: for the consumer */
     uint64_t busy_ns;          /* running tasks, summed over threads */
+    uint64_t awaited_ns;       /* tasks in flight on the language's event loop */
     uint64_t starved_ns;       /* one more task could run, but there is no input */
     uint64_t blocked_ns;       /* one more task could run, but its output has no room */
     uint64_t ready_ns;    /* one more task could run, but no thread is free for it */

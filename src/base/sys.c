@@ -8,6 +8,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -96,6 +97,11 @@ int hr__sys_file_close(int fd)
     return close(fd);
 }
 
+int hr__sys_event_open(void)
+{
+    return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
 int hr__sys_file_create(const char *path)
 {
     return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -164,6 +170,7 @@ void hr__sys_futex_wake(_Atomic uint32_t *word, int count)
      .file_open = hr__sys_file_open,                                                   \
      .file_read_at = hr__sys_file_read_at,                                             \
      .file_stat = hr__sys_file_stat,                                                   \
+     .event_open = hr__sys_event_open,                                                 \
      .file_close = hr__sys_file_close,                                                 \
      .file_create = hr__sys_file_create,                                               \
      .file_write = hr__sys_file_write,                                                 \

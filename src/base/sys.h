@@ -29,6 +29,8 @@ int hr__sys_file_open(const char *path, int flags);
 ssize_t hr__sys_file_read_at(int fd, void *buf, size_t count, off_t offset);
 int hr__sys_file_stat(int fd, struct stat *st);
 int hr__sys_file_close(int fd);
+/* A counter to be written and read, which never block: eventfd. -1 and errno. */
+int hr__sys_event_open(void);
 /* A new or emptied file to write to; as write. */
 int hr__sys_file_create(const char *path);
 ssize_t hr__sys_file_write(int fd, const void *buf, size_t count);
@@ -52,6 +54,7 @@ struct hr_sys {
     ssize_t (*file_read_at)(int fd, void *buf, size_t count, off_t offset);
     int (*file_stat)(int fd, struct stat *st);
     int (*file_close)(int fd);
+    int (*event_open)(void);
     int (*file_create)(const char *path);
     ssize_t (*file_write)(int fd, const void *buf, size_t count);
     int (*thread_start)(pthread_t *thread, void *(*fn)(void *), void *arg);

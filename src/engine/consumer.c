@@ -65,8 +65,13 @@ static void wake_for_room(struct hr_pipeline *p)
     struct hr_after after = {0};
     if (!hr__engine_try_lock(p))
         return;
-    if (!p->ended)
+    if (hr__async_is_there(p)) { /* who is to be told may not be a worker */
+        int64_t now_ns = HR_SYS(now_ns)();
+        hr__engine_pump_locked(p, now_ns, &after);
+        hr__engine_wake_workers_locked(p, -1, now_ns, &after);
+    } else if (!p->ended) {
         hr__engine_wake_one_locked(p, &after);
+    }
     hr__engine_unlock(p, &after);
 }
 
@@ -210,7 +215,9 @@ void hr__pipeline_want(struct hr_pipeline *p, bool wanted)
     if (wanted)
         atomic_fetch_add_explicit(&p->consumer_wants, 1, memory_order_release);
     else
-        atomic_fetch_sub_explicit(&p->consumer_wants, 1, memory_order_release);
+        atomic_fetch_sub(&p->consumer_wants, 1);
+    if (!wanted)
+        hr__async_consumer_is_in(p);
 }
 
 enum hr_status hr_pipeline_next(struct hr_pipeline *p, int64_t deadline_ns,

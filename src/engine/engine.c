@@ -50,7 +50,10 @@ void hr__engine_wake_one_locked(struct hr_pipeline *p, struct hr_after *after)
 
 void hr__engine_unlock(struct hr_pipeline *p, struct hr_after *after)
 {
+    bool ring = p->async && hr__async_due_locked(p);
     hr__engine_unlock_only(p);
+    if (ring)
+        hr__async_ring(p);
     for (uint32_t i = 0; i < after->wake_count; i++)
         hr__unpark(after->wake[i]);
     after->wake_count = 0;
@@ -295,6 +298,11 @@ bool hr__stage_may_ride(const struct hr_stage *stage)
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks)
 {
     stage->busy_ns += (uint64_t)task_ns;
+    hr__stage_smooth_locked(stage, task_ns, tasks);
+}
+
+void hr__stage_smooth_locked(struct hr_stage *stage, int64_t task_ns, uint32_t tasks)
+{
     if (tasks == 0)
         return;
     int64_t each = task_ns / tasks;

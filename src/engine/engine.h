@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/park.h"
 #include "base/scratch.h"
+#include "engine/async.h"
 #include "engine/histogram.h"
 #include "engine/item.h"
 #include "engine/ledger.h"
@@ -31,10 +32,13 @@ enum {
     HR_LANE_LIGHT,  /* collate, spread: any worker, and the leader while attached */
     HR_LANE_FOREIGN,
     HR_LANE_SOURCE, /* a foreign source: helper, consumer, or leader */
+    HR_LANE_ASYNC,  /* coroutines: the thread of the language's event loop */
 };
 #define HR_LANES_NATIVE ((1u << HR_LANE_NATIVE) | (1u << HR_LANE_LIGHT))
 #define HR_LANES_FOREIGN (1u << HR_LANE_FOREIGN)
 #define HR_LANES_SOURCE (1u << HR_LANE_SOURCE)
+#define HR_LANES_LIGHT (1u << HR_LANE_LIGHT)
+#define HR_LANES_ASYNC (1u << HR_LANE_ASYNC)
 #define HR_LANES_LEADER (HR_LANES_FOREIGN | (1u << HR_LANE_LIGHT))
 
 enum hr_stage_body {
@@ -56,7 +60,7 @@ struct hr_key {
 };
 
 struct hr_stage_times {
-    uint64_t busy_ns, attach_ns, attached_ns;
+    uint64_t busy_ns, awaited_ns, attach_ns, attached_ns;
 };
 
 struct hr_stage {
@@ -65,6 +69,7 @@ struct hr_stage {
     enum hr_stage_body body;
     bool columns;    /* collate */
     bool is_batched; /* its items are gathered into batches further down */
+    bool on_loop;    /* runs on the language's event loop */
     uint32_t concurrency;
     struct hr_key key;
     struct hr_source source;
@@ -77,9 +82,10 @@ struct hr_stage {
     uint64_t retried;
     int64_t ema_ns;     /* smoothed time of one task; 0: not known yet */
     int64_t fold_first; /* fold: index of the first item since its last result, or -1 */
-    uint64_t busy_ns, attach_ns, attached_ns; /* of tasks that are over */
-    struct hr_stage_times shown;              /* with those of running ones, at last */
+    uint64_t busy_ns, awaited_ns, attach_ns, attached_ns; /* of tasks that are over */
+    struct hr_stage_times shown; /* with those of running ones, at last */
     struct hr_histogram task_times;
+    bool awaits; /* its function has given something to await */
 };
 
 /* What an unfinished expand or spread task keeps between its steps. Owned by whoever
@@ -88,7 +94,8 @@ struct hr_task_state {
     struct hr_item *item;
     void *iterator;
     size_t position;
-    uint32_t attempts; /* that have failed */
+    struct hr_async_task *on_loop; /* a stream that runs there */
+    uint32_t attempts;             /* that have failed */
 };
 
 /* A task that waits for its next attempt, by task number. */
@@ -109,6 +116,7 @@ struct hr_retries {
 };
 
 struct hr_worker;
+struct hr_async;
 
 /* The context given to ops: base first, so that the one is the other. */
 struct hr_engine_ctx {
@@ -185,9 +193,10 @@ struct hr_pipeline {
     uint32_t stage_count;
     const struct hr_runtime *runtime;
     bool has_foreign_stage;
-    int32_t source_helper; /* worker number, -1: the source is native */
-    uint32_t read_ahead;   /* places behind the source */
-    uint32_t first_arity;  /* items that the stage behind the source needs at once */
+    int32_t source_helper;  /* worker number, -1: none is needed */
+    struct hr_async *async; /* NULL: no stage can come to need an event loop */
+    uint32_t read_ahead;    /* places behind the source */
+    uint32_t first_arity;   /* items that the stage behind the source needs at once */
     struct hr_worker *workers;
     uint32_t worker_count;
     uint32_t num_threads;
@@ -319,6 +328,9 @@ void hr__engine_fail_item_locked(struct hr_pipeline *p, uint32_t stage,
 bool hr__stage_may_ride(const struct hr_stage *stage);
 void hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
                               uint32_t tasks) HR_ENGINE_LOCKED;
+/* The smoothed time alone. */
+void hr__stage_smooth_locked(struct hr_stage *stage, int64_t task_ns,
+                             uint32_t tasks) HR_ENGINE_LOCKED;
 void hr__pipeline_unref(struct hr_pipeline *p);
 enum hr_status hr__pipeline_require_started(struct hr_pipeline *p,
                                             struct hr_error *err);
@@ -346,6 +358,9 @@ int hr__retry_peek_locked(const struct hr_pipeline *p, uint32_t lanes) HR_ENGINE
 /* Let go of those that the run does not want any more. */
 void hr__retry_sweep_locked(struct hr_pipeline *p, int64_t now_ns,
                             struct hr_after *after) HR_ENGINE_LOCKED;
+
+/* ---- pipeline.c ---- */
+void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -385,6 +400,60 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
                                 struct hr_after *after) HR_ENGINE_LOCKED;
 
+/* A claim that is to be made a call: what has to be known of it under the lock. */
+void hr__call_note_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                          struct hr_call *call) HR_ENGINE_LOCKED;
+/* No lock: make the call ready. */
+void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
+                    struct hr_call *call);
+/* It has failed already, since its key does not fit. */
+bool hr__call_is_misfit(const struct hr_claim *claim, const struct hr_call *call);
+/* No lock: what has to be done with the values of a call that was made. */
+void hr__call_settle(struct hr_stage *stage, struct hr_item *item,
+                     struct hr_call *call);
+/* Finish the claim of a map or an expand as the call says. */
+void hr__call_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                            struct hr_call *call, int64_t now_ns,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
+
+/* ---- async.c: what other threads do for the event loop ---- */
+/* Made with the pipeline. Errors: HR_ERR_NOMEM. */
+enum hr_status hr__async_new(struct hr_pipeline *p, const struct hr_plan *plan,
+                             struct hr_error *err);
+void hr__async_free(struct hr_pipeline *p);
+/* The run has ended and its threads are gone: the descriptor can go, unless somebody is
+ * about to use it still; then it goes with the rest. */
+void hr__async_close(struct hr_pipeline *p);
+/* Has the loop's thread to be told of something it does not know? Then call _ring after
+ * the unlock. */
+bool hr__async_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+void hr__async_ring(struct hr_pipeline *p);
+/* Is there a thread of the loop, or soon? */
+bool hr__async_is_there(const struct hr_pipeline *p);
+/* There is no loop for what the call gave: it has failed. */
+void hr__call_cannot_await(const struct hr_pipeline *p, const struct hr_stage *stage,
+                           struct hr_call *call);
+/* Attached, no lock: see that there is a loop. False: there can be none. */
+bool hr__async_ensure(struct hr_pipeline *p);
+/* calls[0] gave something to await, calls[1 ... n-1] ride on its slot and were not made
+ * yet: all go to the loop, one after another. False: there is none (any more). */
+bool hr__async_adopt_locked(struct hr_pipeline *p, const struct hr_claim *claims,
+                            struct hr_call *calls, uint32_t n,
+                            int64_t now_ns) HR_ENGINE_LOCKED;
+/* The task that is in flight for the longest time, or NULL. */
+const struct hr_async_task *
+hr__async_oldest_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* Tell of tasks over their deadline by name, once. Returns when to look again. */
+int64_t hr__async_watch_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED;
+/* The consumer has the language's lock. */
+void hr__async_consumer_is_in(struct hr_pipeline *p);
+/* How long the tasks of the stage that are in flight have been so. */
+int64_t hr__async_in_flight_locked(const struct hr_pipeline *p, uint32_t stage,
+                                   int64_t now_ns) HR_ENGINE_LOCKED;
+/* The item that it is about, -1: not known. */
+int64_t hr__async_item_locked(const struct hr_pipeline *p,
+                              const struct hr_async_task *task) HR_ENGINE_LOCKED;
+
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
@@ -412,6 +481,10 @@ void hr__source_delivered_locked(struct hr_pipeline *p,
  * by the size of the last ones. */
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p,
                                  uint32_t grant) HR_ENGINE_LOCKED;
+/* By the thread of the event loop: if w is attached and the source is fast and low,
+ * advance it. Lock held on entry and on return. True: the source was asked. */
+bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
+                                     struct hr_after *after) HR_ENGINE_LOCKED;
 void *hr__source_helper_main(void *worker);
 /* Is the calling thread, as a consumer, inside the source of p? */
 bool hr__source_is_refilling(const struct hr_pipeline *p);

@@ -70,7 +70,7 @@ static void mark_batched(struct hr_pipeline *p)
 static bool has_foreign_stage(const struct hr_plan *plan)
 {
     for (uint32_t i = 1; i < plan->count; i++)
-        if (plan->stages[i].foreign.cls)
+        if (plan->sched_stages[i].lane == HR_LANE_FOREIGN)
             return true;
     return false;
 }
@@ -83,11 +83,10 @@ static bool has_retries(const struct hr_plan *plan)
     return false;
 }
 
-static void init_worker(struct hr_pipeline *p, uint32_t i)
+void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number)
 {
-    struct hr_worker *w = &p->workers[i];
     w->pipeline = p;
-    w->number = i;
+    w->number = number;
     w->stage = -1;
     atomic_init(&w->item, -1);
     atomic_init(&w->begun_ns, -1);
@@ -114,8 +113,9 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
     if (!p->workers || !p->tasks || !hr__items_reserve(&p->items, items_needed(plan)))
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
-        init_worker(p, i);
-    return has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
+        hr__worker_init(p, &p->workers[i], i);
+    status = has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
+    return status == HR_OK ? hr__async_new(p, plan, err) : status;
 }
 
 static void free_all(struct hr_pipeline *p)
@@ -128,6 +128,7 @@ static void free_all(struct hr_pipeline *p)
             hr__item_list_clear(hr__item_of(handle));
     }
     hr__call_clear(&p->refill_call);
+    hr__async_free(p);
     for (uint32_t i = 0; i < p->stage_count; i++)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
@@ -180,7 +181,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->has_foreign_stage = has_foreign_stage(*plan);
     p->first_arity = (*plan)->sched_stages[1].arity;
     p->read_ahead = hr__plan_places(*plan, 0);
-    bool helper = (*plan)->stages[0].body == HR_BODY_FOREIGN_SOURCE;
+    bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
     p->worker_count = p->num_threads + helper;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;
     p->watchdog = (struct hr_timer){.fn = watch, .cookie = p};
@@ -300,8 +301,8 @@ enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_err
 static int64_t watch(void *cookie, int64_t now_ns)
 {
     struct hr_pipeline *p = cookie;
-    int64_t next_ns = now_ns + p->task_deadline_ns;
     hr__engine_lock(p);
+    int64_t next_ns = hr__async_watch_locked(p, now_ns);
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct hr_worker *w = &p->workers[i];
         if (w->stage < 0 || w->reported || !w->started)
@@ -388,6 +389,13 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
         if (w->stage >= 0 && (!oldest || w->since_ns < oldest->since_ns))
             oldest = w;
     }
+    const struct hr_async_task *awaited = hr__async_oldest_locked(p);
+    if (awaited && (!oldest || awaited->since_ns < oldest->since_ns))
+        return hr_error_set(err, HR_TIMEOUT, "pipeline", 0,
+                            "stage '%s' still awaits item %lld after %.3g s",
+                            p->stages[awaited->stage].name,
+                            (long long)hr__async_item_locked(p, awaited),
+                            (double)(HR_SYS(now_ns)() - awaited->since_ns) / 1e9);
     if (oldest)
         return hr_error_set(
             err, HR_TIMEOUT, "pipeline", 0,
@@ -441,6 +449,7 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
     if (mine) {
         join_threads(p);
         hr__loop_stop(&p->loop);
+        hr__async_close(p);
     }
     end_trace(p);
     return HR_OK;

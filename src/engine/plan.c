@@ -320,6 +320,12 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
     return HR_OK;
 }
 
+void hr__plan_on_loop(struct hr_plan *plan)
+{
+    last(plan)->on_loop = true;
+    plan->sched_stages[plan->count - 1].lane = HR_LANE_ASYNC;
+}
+
 enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *foreign,
                                      bool drop_last,
                                      const struct hr_stage_options *options,

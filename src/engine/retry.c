@@ -127,7 +127,10 @@ static int64_t move_due(void *cookie, int64_t now_ns)
 
 static uint32_t lane_of(const struct hr_pipeline *p, const struct hr_retry *retry)
 {
-    return p->stages[retry->claim.stage].foreign.cls ? HR_LANE_FOREIGN : HR_LANE_NATIVE;
+    const struct hr_stage *stage = &p->stages[retry->claim.stage];
+    if (stage->on_loop)
+        return HR_LANE_ASYNC;
+    return stage->foreign.cls ? HR_LANE_FOREIGN : HR_LANE_NATIVE;
 }
 
 int hr__retry_peek_locked(const struct hr_pipeline *p, uint32_t lanes)

@@ -30,6 +30,8 @@ struct hr_call {
         prompt; /* source: it never waits, so that several items may be asked at once */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
     bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
+    bool awaits; /* HR_TASK_DONE of a map: out[0] is to be awaited on the event loop,
+                    and is no output yet; no further calls were made */
 };
 
 struct hr_foreign_class {
@@ -55,6 +57,12 @@ struct hr_runtime {
     void (*detach)(void *thread);
     /* Not attached. Forget the thread. */
     void (*thread_free)(void *thread);
+    /* Enter again, of a thread that is the runtime's own (see async.h). Does not come
+     * back once the runtime has ended. */
+    void (*reenter)(void *thread);
+    /* Attached: start the thread of the event loop; see hr__async_set_cookie. False: it
+     * cannot be had. */
+    bool (*start_loop)(void *cookie);
     /* True where attached threads run in parallel (no GIL). */
     bool parallel;
 };
@@ -77,6 +85,9 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      bool drop_last,
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
+
+/* The stage added last, a foreign one, runs on the runtime's event loop (async.h). */
+void hr__plan_on_loop(struct hr_plan *plan);
 
 /* ---- for an attached consumer ---- */
 

@@ -89,15 +89,14 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->exception = HR_VALUE_EMPTY;
     call->fatal = false;
     call->again = false;
+    call->awaits = false;
 }
 
-/* No lock: make the call of a claimed task ready. When its key does not fit the call has
- * failed before it is made; it keeps its place, for tasks that ride are finished in
- * order. */
-static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
-                       struct hr_call *call)
+/* When its key does not fit the call has failed before it is made; it keeps its place, for
+ * tasks that ride are finished in order. */
+void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
+                    struct hr_call *call)
 {
-    struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[claim->stage];
     struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_value *field = NULL;
@@ -109,22 +108,23 @@ static void ready_call(struct hr_worker *w, const struct hr_claim *claim,
         call->error = err;
 }
 
-/* One that has failed in ready_call. */
-static bool is_misfit(const struct hr_claim *claim, const struct hr_call *call)
+/* One that has failed in hr__call_ready. */
+bool hr__call_is_misfit(const struct hr_claim *claim, const struct hr_call *call)
 {
     return claim->input_count > 0 && !call->in;
 }
 
 static uint32_t claim_size(const struct hr_stage *stage)
 {
-    if (stage->body != HR_BODY_FOREIGN_MAP || !hr__stage_may_ride(stage))
+    if (stage->body != HR_BODY_FOREIGN_MAP || stage->awaits ||
+        !hr__stage_may_ride(stage))
         return 1;
     int64_t n = CLAIM_NS / stage->ema_ns;
     return n < 1 ? 1 : n > HR_SCHED_GRANT_MAX ? HR_SCHED_GRANT_MAX : (uint32_t)n;
 }
 
-static void note_claim_locked(struct hr_pipeline *p, const struct hr_claim *claim,
-                              struct hr_call *call) HR_ENGINE_LOCKED
+void hr__call_note_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                          struct hr_call *call)
 {
     call->grant = 1; /* an expand may wait after each output */
     if (claim->stage == 0)
@@ -159,7 +159,7 @@ static uint32_t claim_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCK
             return 1;
         if (w->claims[n].stage == 1)
             hr__source_taken_locked(p, &w->claims[n], now_ns);
-        note_claim_locked(p, &w->claims[n], &w->calls[n]);
+        hr__call_note_locked(p, &w->claims[n], &w->calls[n]);
         most = claim_size(stage);
         n++;
     }
@@ -230,23 +230,36 @@ void hr__foreign_close(struct hr_stage *stage, struct hr_call *call)
     call->outcome = HR_TASK_DONE;
 }
 
+/* The output of a map goes into its item, those of an expand into records. */
+void hr__call_settle(struct hr_stage *stage, struct hr_item *item, struct hr_call *call)
+{
+    if (stage->body == HR_BODY_FOREIGN_EXPAND && stage->key.used && call->out_count > 0)
+        wrap_in_records(stage, &item->value, call);
+    if (stage->body != HR_BODY_FOREIGN_MAP || call->outcome != HR_TASK_DONE ||
+        call->awaits || !call->in || call->out_count == 0)
+        return; /* a misfit, or nothing to settle */
+    hr_value_release(call->in);
+    *call->in = call->out[0];
+    call->out[0] = HR_VALUE_EMPTY;
+}
+
 /* Attached, no lock: run the calls; what has to be done with their values is done here. */
 static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     uint32_t ready = 0;
-    while (ready < n && !is_misfit(&w->claims[ready], &w->calls[ready]))
+    while (ready < n && !hr__call_is_misfit(&w->claims[ready], &w->calls[ready]))
         ready++;
     if (ready == 0)
         return 1;
     size_t made =
         stage->foreign.cls->run(stage->foreign.state, w->calls, ready, until_ns);
-    if (stage->body != HR_BODY_FOREIGN_EXPAND)
-        return (uint32_t)made;
-    struct hr_call *call = &w->calls[0];
-    if (stage->key.used && call->out_count > 0)
-        wrap_in_records(stage, &p->tasks[w->claims[0].task].item->value, call);
+    for (size_t i = 0; i < made; i++)
+        hr__call_settle(stage, p->tasks[w->claims[i].task].item, &w->calls[i]);
+    struct hr_call *last = &w->calls[made - 1];
+    if (last->awaits && !hr__async_ensure(p))
+        hr__call_cannot_await(p, stage, last);
     return (uint32_t)made;
 }
 
@@ -330,43 +343,43 @@ static void finish_fold_locked(struct hr_pipeline *p, const struct hr_claim *cla
     hr__engine_finish_locked(p, claim->task, call->outcome, &handle, n, now_ns, after);
 }
 
-/* Lock held. took_ns: the time of all the calls made. */
-static void finish_calls_locked(struct hr_worker *w, uint32_t made, int64_t took_ns,
-                                int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED
+void hr__call_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                            struct hr_call *call, int64_t now_ns,
+                            struct hr_after *after)
+{
+    if (p->stages[claim->stage].body == HR_BODY_FOREIGN_MAP)
+        finish_map_locked(p, claim, call, now_ns, after);
+    else if (p->stages[claim->stage].body == HR_BODY_FOREIGN_FOLD)
+        finish_fold_locked(p, claim, call, now_ns, after);
+    else
+        finish_expand_locked(p, claim, call, now_ns, after);
+}
+
+/* `made` of the n calls were made. took_ns: the time of all of them. Returns how many are
+ * not the worker's any more. */
+static uint32_t finish_calls_locked(struct hr_worker *w, uint32_t made, uint32_t n,
+                                    int64_t took_ns, int64_t now_ns,
+                                    struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     if (stage->body == HR_BODY_FOREIGN_SOURCE) {
         hr__source_finish_locked(p, &w->claims[0], &w->calls[0], took_ns, now_ns,
                                  after);
-        return;
+        return made;
     }
     if (!w->claims[0].closing) /* which is no task */
         hr__stage_account_locked(stage, took_ns, made);
-    for (uint32_t i = 0; i < made; i++) {
-        if (stage->body == HR_BODY_FOREIGN_MAP)
-            finish_map_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
-        else if (stage->body == HR_BODY_FOREIGN_FOLD)
-            finish_fold_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
-        else
-            finish_expand_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
-    }
     p->foreign_progress_ns = now_ns;
-}
-
-/* Without the lock: outputs of map calls go into their items. */
-static void settle_outputs(struct hr_worker *w, uint32_t made)
-{
-    if (w->pipeline->stages[w->claims[0].stage].body != HR_BODY_FOREIGN_MAP)
-        return;
     for (uint32_t i = 0; i < made; i++) {
-        struct hr_call *call = &w->calls[i];
-        if (!call->in || call->outcome != HR_TASK_DONE)
-            continue; /* a misfit, or nothing to settle */
-        hr_value_release(call->in);
-        *call->in = call->out[0];
-        call->out[0] = HR_VALUE_EMPTY;
+        if (w->calls[i].awaits) { /* the last one made */
+            if (hr__async_adopt_locked(p, &w->claims[i], &w->calls[i], n - i, now_ns))
+                return n;
+            hr__call_cannot_await(p, stage, &w->calls[i]);
+        }
+        hr__call_finish_locked(p, &w->claims[i], &w->calls[i], now_ns, after);
     }
+    return made;
 }
 
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
@@ -465,7 +478,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         hr__engine_wake_helper_locked(p, after);
         hr__engine_unlock(p, after);
         for (uint32_t i = 0; i < n && !ready; i++)
-            ready_call(w, &w->claims[i], &w->calls[i]);
+            hr__call_ready(p, &w->claims[i], &w->calls[i]);
         ready = true;
         int64_t waited_ns = 0;
         bool closing = w->claims[0].closing;
@@ -483,7 +496,6 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
             hr__foreign_close(stage, &w->calls[0]);
         else
             made = run_calls(w, n, *slice_end_ns);
-        settle_outputs(w, made);
         *now_ns = HR_SYS(now_ns)();
         struct hr_trace_ring *trace = hr__worker_trace(w);
         if (trace)
@@ -491,7 +503,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         hr__worker_lock(w);
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
-        finish_calls_locked(w, made, *now_ns - begin_ns, *now_ns, after);
+        made = finish_calls_locked(w, made, n, *now_ns - begin_ns, *now_ns, after);
         hr__engine_pump_locked(p, *now_ns, after);
         n -= made;
         hr__worker_clear_calls_locked(w, made, after);

@@ -140,7 +140,8 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
     bool typical = !p->pass_begins || stage->ema_ns == 0;
-    hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
+    if (!stage->on_loop) /* that one has accounts of its own, and is never fast */
+        hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
     p->pass_begins = call->outcome == HR_TASK_EPOCH;
     p->source_is_prompt = call->prompt;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
@@ -176,6 +177,8 @@ static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *cl
                              .outcome = HR_TASK_FAILED};
 }
 
+/* ---- the helper, and a thread that is attached anyway ---- */
+
 /* The source has been claimed, so its index is ours to read. */
 static void trace_pull(struct hr_trace_ring *trace, const struct hr_pipeline *p,
                        const struct hr_call *call, int64_t begin_ns, int64_t end_ns)
@@ -184,8 +187,6 @@ static void trace_pull(struct hr_trace_ring *trace, const struct hr_pipeline *p,
                                  NULL};
     hr__trace_add(trace, &what, begin_ns, end_ns);
 }
-
-/* ---- the helper ---- */
 
 /* Attached, the source claimed in w->claims[0] and the call ready: ask it, and book what
  * came. Lock held on return, attached or not. */
@@ -206,6 +207,23 @@ static void ask_source_locked(struct hr_worker *w, int64_t *now_ns, int64_t unti
     hr__source_finish_locked(p, &w->claims[0], call, *now_ns - begin_ns, *now_ns,
                              after);
     hr__worker_clear_calls_locked(w, 1, after);
+}
+
+bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
+                                     struct hr_after *after)
+{
+    struct hr_pipeline *p = w->pipeline;
+    if (p->source_helper < 0 || !w->attached || p->ended || p->cancelled ||
+        hr__sched_failed_stage(p->sched) >= 0 || !hr__source_is_fast_locked(p) ||
+        !hr__source_low_locked(p, 2) ||
+        !hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, &w->claims[0]))
+        return false;
+    uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
+    hr__engine_unlock(p, after);
+    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
+    ask_source_locked(w, now_ns, *now_ns + REFILL_SLICE_NS, after);
+    hr__engine_pump_locked(p, *now_ns, after);
+    return true;
 }
 
 /* Stay attached for another item, if there is room and nobody else wants in. True: it is

@@ -38,15 +38,18 @@ static void show_times_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
                               struct hr_stage_stats *out) HR_ENGINE_LOCKED
 {
     struct hr_stage *stage = &p->stages[i];
-    struct hr_stage_times times = {stage->busy_ns, stage->attach_ns,
+    struct hr_stage_times times = {stage->busy_ns, stage->awaited_ns, stage->attach_ns,
                                    stage->attached_ns};
     for (uint32_t k = 0; k < p->worker_count; k++)
         if (p->workers[k].stage == (int32_t)i)
             add_running_locked(p, &p->workers[k], now_ns, &times);
     stage->shown.busy_ns = max_u64(stage->shown.busy_ns, times.busy_ns);
+    times.awaited_ns += (uint64_t)hr__async_in_flight_locked(p, i, now_ns);
+    stage->shown.awaited_ns = max_u64(stage->shown.awaited_ns, times.awaited_ns);
     stage->shown.attach_ns = max_u64(stage->shown.attach_ns, times.attach_ns);
     stage->shown.attached_ns = max_u64(stage->shown.attached_ns, times.attached_ns);
     out->busy_ns = stage->shown.busy_ns;
+    out->awaited_ns = stage->shown.awaited_ns;
     out->attach_ns = stage->shown.attach_ns;
     out->attached_ns = stage->shown.attached_ns;
 }

@@ -45,6 +45,8 @@ void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
 {
     if ((int32_t)number == p->source_helper)
         (void)snprintf(out, size, "hr-source");
+    else if (number == UINT32_MAX)
+        (void)snprintf(out, size, "hr-asyncio");
     else
         (void)snprintf(out, size, "hr-work-%u", number % 10000);
 }
@@ -661,6 +663,8 @@ void hr__worker_leave(struct hr_worker *w)
     if (w->foreign_thread)
         p->runtime->thread_free(w->foreign_thread);
     w->foreign_thread = NULL;
+    if (self_worker == w)
+        self_worker = NULL; /* the thread itself may live on */
     hr__engine_lock(p);
     if (--p->alive == 0)
         for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)

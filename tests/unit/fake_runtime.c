@@ -150,6 +150,12 @@ static void detach(void *thread)
     get_out();
 }
 
+static void reenter(void *thread)
+{
+    fake_expect(thread == known && known, "reentered with another thread's state");
+    get_in();
+}
+
 static void thread_free(void *thread)
 {
     fake_expect(thread == known && known, "forgot another thread");
@@ -167,6 +173,8 @@ const struct hr_runtime *fake_begin(const struct fake_settings *settings)
                                        .attach = attach,
                                        .detach = detach,
                                        .thread_free = thread_free,
+                                       .reenter = reenter,
+                                       .start_loop = settings->start_loop,
                                        .parallel = settings->parallel};
     atomic_store(&fake.attaches, 0);
     atomic_store(&fake.news, 0);
