@@ -1,5 +1,13 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from os import PathLike
+from threading import Thread
 from typing import Any, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import CapsuleType
@@ -117,6 +125,7 @@ class _StageStats(TypedDict):
     queued: int
     capacity: int
     busy_ns: int
+    awaited_ns: int
     starved_ns: int
     blocked_ns: int
     ready_ns: int
@@ -139,7 +148,13 @@ class _Summary(TypedDict):
 class Plan:
     def __new__(cls) -> Plan: ...
     def source(
-        self, iterable: Iterable[Any], name: str, want: _Shape, continuous: bool, /
+        self,
+        iterable: Iterable[Any] | AsyncIterable[Any],
+        name: str,
+        want: _Shape,
+        continuous: bool,
+        is_async: bool = False,
+        /,
     ) -> None: ...
     def pipe_native(
         self,
@@ -154,7 +169,9 @@ class Plan:
     def pipe_python(
         self,
         op: Callable[[Any], Any] | None,
-        kind: Literal["function", "generator", "iterate"],
+        kind: Literal[
+            "function", "generator", "iterate", "coroutine", "async generator"
+        ],
         name: str,
         concurrency: int,
         input_order: bool,
@@ -192,6 +209,7 @@ class Plan:
         note_stage: Callable[[BaseException, str, int, str], None],
         too_many_failures: Callable[[str, str, list[_Failure]], BaseException],
         inner: Engine | None,
+        start_loop: Callable[[Bridge], Thread | None],
         /,
     ) -> Engine: ...
 
@@ -219,6 +237,40 @@ class Engine:
 class EngineIterator:
     def __iter__(self) -> Iterator[Any]: ...
     def __next__(self) -> Any: ...
+
+@final
+class Bridge:
+    def expect(self, /) -> bool: ...
+    def abandon(self, /) -> None: ...
+    def enter(self, /) -> bool: ...
+    def leave(self, /) -> None: ...
+    def begin(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        wake: Callable[[int], bool],
+        resume: Callable[[int], None],
+        on_state: Callable[[int], None],
+        /,
+    ) -> None: ...
+    def stages(
+        self, /
+    ) -> list[tuple[int, str, Literal["source", "map", "expand"], int, bool]]: ...
+    def fileno(self, /) -> int: ...
+    def rung(self, /) -> None: ...
+    def pump(self, /) -> None: ...
+    def take(self, stage: int, /) -> int: ...
+    def woken(self, stage: int, /) -> None: ...
+    def call(self, task: int, /) -> Any: ...
+    def open(self, task: int, /) -> AsyncIterator[Any]: ...
+    def done(self, task: int, result: Any, /) -> None: ...
+    def fail(self, task: int, exception: BaseException, /) -> None: ...
+    def release(self, task: int, /) -> None: ...
+    def give(self, task: int, value: Any, /) -> int: ...
+    def repeats(self, task: int, /) -> bool: ...
+    def epoch(self, task: int, /) -> int: ...
+    def may_end(self, task: int, /) -> bool: ...
+    def wanted(self, task: int, /) -> bool: ...
+    def fatal(self, exception: BaseException, /) -> None: ...
 
 def noop_op() -> Op: ...
 def end_runtime() -> None: ...

@@ -174,6 +174,11 @@ bool hrpy_is_core_thread(void)
     return core_thread;
 }
 
+void hrpy_set_core_thread(bool is)
+{
+    core_thread = is;
+}
+
 static void *thread_new(void)
 {
     core_thread = true;
@@ -203,11 +208,19 @@ static void thread_free(void *thread)
     PyThreadState_DeleteCurrent();
 }
 
+/* Python ends such a thread itself when it comes too late. */
+static void reenter(void *thread)
+{
+    PyEval_RestoreThread(thread);
+}
+
 static struct hr_runtime runtime = {
     .thread_new = thread_new,
     .attach = attach,
     .detach = detach,
     .thread_free = thread_free,
+    .reenter = reenter,
+    .start_loop = hrpy_bridge_start_late,
 };
 
 const struct hr_runtime *hrpy_runtime(void)

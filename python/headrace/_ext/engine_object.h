@@ -15,6 +15,7 @@ struct engine {
     size_t op_count;
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
     PyObject *too_many_failures; /* (message, stage, failures): makes the error */
+    PyObject *bridge;            /* to the event loop; None: no stage needs one */
     struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
     PyObject *report;  /* (engine, final): logs statistics; NULL: not wanted */

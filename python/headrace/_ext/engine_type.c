@@ -27,6 +27,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "engine/async.h"
 
 #define SLICE_NS (200 * INT64_C(1000000))
 
@@ -302,6 +303,10 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
         self->started = before;
         return hrpy_raise(self->state, &err);
     }
+    if (hr__async_needed(self->pipeline) && hrpy_bridge_start(self->bridge)) {
+        hr__pipeline_cancel(self->pipeline);
+        return NULL;
+    }
     hrpy_engine_report_begin(self);
     Py_RETURN_NONE;
 }
@@ -371,6 +376,8 @@ static PyObject *engine_stop(PyObject *obj, PyObject *timeout)
     hrpy_log_flush(self->state);
     if (status != HR_OK)
         return hrpy_raise(self->state, &err);
+    if (hrpy_bridge_join(self->bridge))
+        return NULL;
     if (!hrpy_is_core_thread()) /* else the end was only requested */
         hrpy_engine_report(self, true);
     close_sources(self);
@@ -425,7 +432,7 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
                           PyObject *note_stage, PyObject *too_many_failures,
-                          PyObject *inner)
+                          PyObject *inner, PyObject *start_loop)
 {
     struct hr_error err = {0};
     PyTypeObject *type = state->pipeline_type;
@@ -437,6 +444,11 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
     if (hr_pipeline_new(plan, options, &self->pipeline, &err) != HR_OK) {
         Py_DECREF(self);
         return hrpy_raise(state, &err);
+    }
+    self->bridge = hrpy_bridge_new(state, self->pipeline, start_loop);
+    if (!self->bridge) {
+        Py_DECREF(self);
+        return NULL;
     }
     self->ops = *ops;
     self->op_count = count;
@@ -468,6 +480,7 @@ static void end_pipeline(struct engine *self)
     if (!ended)
         cancel_all(pipeline, self->inner);
     bool leave = false;
+    hr__async_set_cookie(pipeline, NULL);
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
         leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
@@ -496,6 +509,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
     Py_VISIT(self->note_stage);
     Py_VISIT(self->too_many_failures);
     Py_VISIT(self->told);
+    Py_VISIT(self->bridge);
     Py_VISIT(self->report);
     for (size_t i = 0; i < self->op_count; i++) {
         int result = hrpy_python_op_visit(self->ops[i], visit, arg);
@@ -519,6 +533,7 @@ static int engine_clear(PyObject *obj)
     Py_CLEAR(self->note_stage);
     Py_CLEAR(self->too_many_failures);
     Py_CLEAR(self->told);
+    Py_CLEAR(self->bridge);
     Py_CLEAR(self->report);
     return 0;
 }

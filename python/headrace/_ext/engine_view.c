@@ -11,14 +11,15 @@ static PyObject *stage_dict(const struct hr_stage_stats *s)
 {
     return Py_BuildValue(
         "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
-        "s:K,s:K,s:K}",
+        "s:K,s:K,s:K,s:K}",
         "name", s->name, "concurrency", s->concurrency, "items_in",
         (unsigned long long)s->items_in, "items_out", (unsigned long long)s->items_out,
         "filtered", (unsigned long long)s->filtered, "failed",
         (unsigned long long)s->failed, "released", (unsigned long long)s->released,
         "retried", (unsigned long long)s->retried, "running", s->running, "queued",
         s->queued, "capacity", s->capacity, "busy_ns", (unsigned long long)s->busy_ns,
-        "starved_ns", (unsigned long long)s->starved_ns, "blocked_ns",
+        "awaited_ns", (unsigned long long)s->awaited_ns, "starved_ns",
+        (unsigned long long)s->starved_ns, "blocked_ns",
         (unsigned long long)s->blocked_ns, "ready_ns", (unsigned long long)s->ready_ns,
         "full_ns", (unsigned long long)s->full_ns, "attach_ns",
         (unsigned long long)s->attach_ns, "attached_ns",

@@ -15,6 +15,7 @@ struct hrpy_state {
     PyTypeObject *pipeline_type; /* headrace._ext.Engine */
     PyTypeObject *plan_type;     /* headrace._ext.Plan */
     PyTypeObject *iterator_type; /* headrace._ext.EngineIterator */
+    PyTypeObject *bridge_type;   /* headrace._ext.Bridge */
     PyObject *logger;            /* of headrace.pipeline */
     PyObject *format_error;      /* headrace.errors.*, see errors.c */
     PyObject *unsupported_error;

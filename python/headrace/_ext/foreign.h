@@ -4,6 +4,8 @@
 
 #include "ext.h"
 
+#include <stdbool.h>
+
 #include "engine/runtime.h"
 
 /* ---- attach.c ---- */
@@ -18,6 +20,8 @@ void hrpy_attach_end(void);
 bool hrpy_attach_ended(void);
 /* True in a thread that the core made. */
 bool hrpy_is_core_thread(void);
+/* The calling thread, which Python made, works for the core, or does so no more. */
+void hrpy_set_core_thread(bool is);
 /* True in a thread that holds a current thread state. */
 bool hrpy_is_attached(void);
 
@@ -83,7 +87,11 @@ enum hrpy_op_kind {
     HRPY_FUNCTION,  /* 1 → 0 or 1 */
     HRPY_GENERATOR, /* 1 → n */
     HRPY_ITERATE,   /* the elements of the item itself */
-    HRPY_FOLD       /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
+    HRPY_FOLD,      /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
+    /* on the event loop: */
+    HRPY_ASYNC_SOURCE,    /* an async iterable */
+    HRPY_COROUTINE,       /* 1 → 0 or 1 */
+    HRPY_ASYNC_GENERATOR, /* 1 → n */
 };
 
 struct hrpy_python_op;
@@ -104,12 +112,43 @@ void hrpy_python_op_unref(struct hrpy_python_op **op);
 struct hr_foreign hrpy_python_op_foreign(struct hrpy_python_op *op);
 /* tp_traverse of whatever holds the op: its references are nobody else's. */
 int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg);
+/* Call it with the call's item, which is taken. NULL with an exception set. */
+PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call);
+/* The async iterator of a source or of the call's item. */
+PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call);
+/* Is it a source that is iterated again and again? */
+bool hrpy_python_op_repeats(const struct hrpy_python_op *op);
+/* Is obj dropped instead of given? */
+bool hrpy_python_op_skips(const struct hrpy_python_op *op, PyObject *obj);
+/* Put one output into the call. 0, or -1 with an exception set. */
+int hrpy_python_op_give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj);
+/* exc, which is taken, becomes the call's failure. */
+void hrpy_python_op_fail(struct hrpy_python_op *op, struct hr_call *call,
+                         PyObject *exc);
 /* Attached, the run being over: let go of a source. */
 void hrpy_python_op_close(struct hrpy_python_op *op);
 
 /* Where a source that is advanced by this thread puts a KeyboardInterrupt, which the
  * consumer must hear of at once. NULL: nowhere. Returns the old place. */
 PyObject **hrpy_interrupt_slot(PyObject **slot);
+
+/* ---- async_bridge.c: the event loop ---- */
+
+/* Something to be awaited on its way to the loop. Takes the reference. A coroutine that
+ * never gets there is closed. */
+struct hr_value hrpy_awaitable_value(PyObject *awaitable);
+
+/* Between the pipeline, of which it keeps a reference, and a loop that start_loop(bridge)
+ * starts in a thread of its own. Py_None: no stage can come to need one. NULL with an
+ * exception set. */
+PyObject *hrpy_bridge_new(struct hrpy_state *state, struct hr_pipeline *pipeline,
+                          PyObject *start_loop);
+/* Start the loop's thread unless there is one. 0, or -1 with an exception set. */
+int hrpy_bridge_start(PyObject *bridge);
+/* As hr_runtime.start_loop. */
+bool hrpy_bridge_start_late(void *bridge);
+/* The run has ended: wait for the thread, unless it is the calling one. */
+int hrpy_bridge_join(PyObject *bridge);
 
 /* ---- engine_type.c ---- */
 
@@ -120,12 +159,13 @@ PyObject *hrpy_engine_new(struct hrpy_state *state, struct hr_plan **plan,
                           struct hrpy_python_op ***ops, size_t count,
                           const struct hr_pipeline_options *options,
                           PyObject *note_stage, PyObject *too_many_failures,
-                          PyObject *inner);
+                          PyObject *inner, PyObject *start_loop);
 
 /* ---- type specs, one per file ---- */
 extern PyType_Spec hrpy_plan_spec;
 extern PyType_Spec hrpy_engine_spec;
 extern PyType_Spec hrpy_engine_iterator_spec;
+extern PyType_Spec hrpy_bridge_spec;
 
 /* ---- pipeline_module.c ---- */
 

@@ -59,6 +59,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->pipeline_type);
     Py_VISIT(state->plan_type);
     Py_VISIT(state->iterator_type);
+    Py_VISIT(state->bridge_type);
     Py_VISIT(state->logger);
     Py_VISIT(state->headrace_error);
     Py_VISIT(state->format_error);
@@ -78,6 +79,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->pipeline_type);
     Py_CLEAR(state->plan_type);
     Py_CLEAR(state->iterator_type);
+    Py_CLEAR(state->bridge_type);
     Py_CLEAR(state->logger);
     Py_CLEAR(state->headrace_error);
     Py_CLEAR(state->format_error);

@@ -59,7 +59,8 @@ int hrpy_pipeline_exec(PyObject *module, struct hrpy_state *state)
     state->logger = get_logger();
     if (!state->logger || hrpy_type_add(module, &hrpy_plan_spec, &state->plan_type) ||
         hrpy_type_add(module, &hrpy_engine_spec, &state->pipeline_type) ||
-        hrpy_type_add(module, &hrpy_engine_iterator_spec, &state->iterator_type))
+        hrpy_type_add(module, &hrpy_engine_iterator_spec, &state->iterator_type) ||
+        hrpy_type_add(module, &hrpy_bridge_spec, &state->bridge_type))
         return -1;
     hrpy_log_init();
     return PyModule_AddFunctions(module, functions);

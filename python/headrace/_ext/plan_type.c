@@ -189,14 +189,18 @@ static PyObject *plan_source(PyObject *obj, PyObject *args)
     struct hr_error err = {0};
     PyObject *iterable, *spec;
     const char *name;
-    int continuous;
+    int continuous, is_async = 0;
 
-    if (!PyArg_ParseTuple(args, "OsOp:source", &iterable, &name, &spec, &continuous) ||
-        new_foreign(self, HRPY_SOURCE, iterable, spec, &foreign))
+    if (!PyArg_ParseTuple(args, "OsOp|p:source", &iterable, &name, &spec, &continuous,
+                          &is_async) ||
+        new_foreign(self, is_async ? HRPY_ASYNC_SOURCE : HRPY_SOURCE, iterable, spec,
+                    &foreign))
         return NULL;
     if (continuous)
         hrpy_python_op_repeat(self->ops[self->op_count - 1]);
     enum hr_status status = hr__plan_foreign_source(self->plan, name, &foreign, &err);
+    if (status == HR_OK && is_async)
+        hr__plan_on_loop(self->plan);
     return drop_refused(obj, status, &foreign, &err);
 }
 
@@ -227,6 +231,10 @@ static int kind_of(const char *text, enum hrpy_op_kind *out)
         *out = HRPY_GENERATOR;
     else if (strcmp(text, "iterate") == 0)
         *out = HRPY_ITERATE;
+    else if (strcmp(text, "coroutine") == 0)
+        *out = HRPY_COROUTINE;
+    else if (strcmp(text, "async generator") == 0)
+        *out = HRPY_ASYNC_GENERATOR;
     else
         return PyErr_Format(PyExc_ValueError, "unknown kind of op '%s'", text), -1;
     return 0;
@@ -248,7 +256,10 @@ static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
         new_foreign(self, kind, pipe.op, pipe.spec, &foreign))
         return NULL;
     enum hr_status status = hr__plan_foreign_pipe(
-        self->plan, &foreign, kind != HRPY_FUNCTION, &options, &err);
+        self->plan, &foreign, kind != HRPY_FUNCTION && kind != HRPY_COROUTINE, &options,
+        &err);
+    if (status == HR_OK && (kind == HRPY_COROUTINE || kind == HRPY_ASYNC_GENERATOR))
+        hr__plan_on_loop(self->plan);
     return drop_refused(obj, status, &foreign, &err);
 }
 
@@ -347,10 +358,11 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
 {
     struct plan *self = (struct plan *)obj;
     struct hr_pipeline_options options = {0};
-    PyObject *note_stage, *too_many_failures, *inner;
+    PyObject *note_stage, *too_many_failures, *inner, *start_loop;
 
-    if (check_open(self) || !PyArg_ParseTuple(args, "IOOO:build", &options.num_threads,
-                                              &note_stage, &too_many_failures, &inner))
+    if (check_open(self) ||
+        !PyArg_ParseTuple(args, "IOOOO:build", &options.num_threads, &note_stage,
+                          &too_many_failures, &inner, &start_loop))
         return NULL;
     if (inner != Py_None && !Py_IS_TYPE(inner, state_of(obj)->pipeline_type)) {
         PyErr_SetString(PyExc_TypeError, "inner must be an Engine or None");
@@ -358,7 +370,7 @@ static PyObject *plan_build(PyObject *obj, PyObject *args)
     }
     PyObject *engine = hrpy_engine_new(
         state_of(obj), &self->plan, &self->ops, self->op_count, &options, note_stage,
-        too_many_failures, inner == Py_None ? NULL : inner);
+        too_many_failures, inner == Py_None ? NULL : inner, start_loop);
     if (engine)
         self->op_count = 0;
     return engine;
@@ -446,7 +458,7 @@ static void plan_dealloc(PyObject *obj)
 
 static PyMethodDef plan_methods[] = {
     {"source", plan_source_alone, METH_VARARGS,
-     "source($self, iterable, name, want, continuous, /)\n--\n\n"
+     "source($self, iterable, name, want, continuous, is_async=False, /)\n--\n\n"
      "Add the source; its items are imported as `want` says."},
     {"pipe_native", plan_pipe_native_alone, METH_VARARGS,
      "pipe_native($self, op, name, concurrency, input_order, key, max_failures, /)\n"
@@ -471,7 +483,8 @@ static PyMethodDef plan_methods[] = {
     {"sink", plan_sink_alone, METH_VARARGS,
      "sink($self, buffer_size, /)\n--\n\nAdd the sink."},
     {"build", plan_build_alone, METH_VARARGS,
-     "build($self, num_threads, note_stage, too_many_failures, inner, /)\n--\n\n"
+     "build($self, num_threads, note_stage, too_many_failures, inner, start_loop, "
+     "/)\n--\n\n"
      "Make the engine; the plan is used up. num_threads 0: as many as allowed."},
     {NULL, NULL, 0, NULL},
 };

@@ -63,15 +63,17 @@ static bool is_fatal(PyObject *exc)
            PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
 }
 
-/* The exception that is set becomes the call's failure. */
-static void fail(struct hrpy_python_op *op, struct hr_call *call)
+static bool is_source(const struct hrpy_python_op *op)
 {
-    PyObject *exc = hrpy_raised_take();
+    return op->kind == HRPY_SOURCE || op->kind == HRPY_ASYNC_SOURCE;
+}
 
+void hrpy_python_op_fail(struct hrpy_python_op *op, struct hr_call *call, PyObject *exc)
+{
     call->outcome = HR_TASK_FAILED;
     call->fatal = is_fatal(exc);
     hrpy_raised_describe(exc, &call->error);
-    if (op->kind != HRPY_SOURCE && !call->fatal)
+    if (!is_source(op) && !call->fatal)
         hrpy_raised_forget_locals(exc);
     if (interrupt_slot && !*interrupt_slot &&
         PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt))
@@ -80,36 +82,66 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
     call->exception = hrpy_raised_box(exc);
 }
 
+/* The exception that is set becomes the call's failure. */
+static void fail(struct hrpy_python_op *op, struct hr_call *call)
+{
+    hrpy_python_op_fail(op, call, hrpy_raised_take());
+}
+
+int hrpy_python_op_give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj)
+{
+    int failed = hrpy_shape_import(op->state, &op->shape, obj, is_source(op),
+                                   &call->out[call->out_count]);
+
+    if (!failed)
+        call->out_count++;
+    return failed;
+}
+
 /* Put one output into the call. Takes obj; false with an exception set. */
 static bool give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj)
 {
-    int failed = hrpy_shape_import(op->state, &op->shape, obj, op->kind == HRPY_SOURCE,
-                                   &call->out[call->out_count]);
+    int failed = hrpy_python_op_give(op, call, obj);
 
     Py_DECREF(obj);
-    if (!failed)
-        call->out_count++;
     return !failed;
 }
 
 /* ---- calls ---- */
 
-static void run_function(struct hrpy_python_op *op, struct hr_call *call)
+PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call)
 {
     PyObject *arg = hrpy_export(op->state, call->in);
     PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
 
+    if (op->retry_on && arg)
+        *call->in = hrpy_value_of_object(arg); /* it may be wanted again */
+    Py_XDECREF(arg);
+    return result;
+}
+
+static bool is_awaitable(PyObject *obj)
+{
+    const PyAsyncMethods *async = Py_TYPE(obj)->tp_as_async;
+
+    return async && async->am_await;
+}
+
+static void run_function(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *result = hrpy_python_op_call(op, call);
+
     if (result == Py_None) {
         Py_DECREF(result);
         call->outcome = HR_TASK_FILTERED;
+    } else if (result && is_awaitable(result)) {
+        call->out[0] = hrpy_awaitable_value(result);
+        call->out_count = 1;
+        call->awaits = true;
     } else if (!result || !give(op, call, result)) {
         fail(op, call);
     }
-    if (call->again && arg)
-        *call->in = hrpy_value_of_object(arg);
-    else
-        call->again = false;
-    Py_XDECREF(arg);
+    call->again = call->again && call->in->cls;
 }
 
 static PyObject *call_fold(struct hrpy_python_op *op, struct hr_call *call)
@@ -178,6 +210,28 @@ static bool advance(struct hrpy_python_op *op, struct hr_call *call, PyObject *i
     } while (call->out_count < call->grant && HR_SYS(now_ns)() < until_ns);
     call->outcome = HR_TASK_MORE;
     return true;
+}
+
+PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call)
+{
+    PyObject *iterable =
+        is_source(op) ? Py_XNewRef(op->callable) : hrpy_python_op_call(op, call);
+    PyObject *iterator = NULL;
+
+    if (iterable)
+        iterator = PyObject_GetAIter(iterable);
+    Py_XDECREF(iterable);
+    return iterator;
+}
+
+bool hrpy_python_op_repeats(const struct hrpy_python_op *op)
+{
+    return op->continuous;
+}
+
+bool hrpy_python_op_skips(const struct hrpy_python_op *op, PyObject *obj)
+{
+    return obj == Py_None && !is_source(op);
 }
 
 static void run_generator(struct hrpy_python_op *op, struct hr_call *call,
@@ -290,6 +344,7 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
         call->out_count = 0;
         call->exception = HR_VALUE_EMPTY;
         call->fatal = false;
+        call->awaits = false;
         call->again = false;
         if (op->kind == HRPY_FUNCTION)
             run_function(op, call);
@@ -299,7 +354,8 @@ static size_t run(void *state, struct hr_call *calls, size_t count, int64_t unti
             run_fold(op, call);
         else
             run_generator(op, call, until_ns);
-    } while (done < count && (calls[done - 1].end_ns = HR_SYS(now_ns)()) < until_ns);
+    } while (done < count && (calls[done - 1].end_ns = HR_SYS(now_ns)()) < until_ns &&
+             !calls[done - 1].awaits);
     hrpy_python_op_unref(&op);
     return done;
 }
@@ -406,7 +462,7 @@ void hrpy_python_op_close(struct hrpy_python_op *op)
 {
     if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire))
         return; /* a consumer is inside; the iterator goes with the pipeline */
-    if (op->kind == HRPY_SOURCE)
+    if (is_source(op))
         let_go_of_source(op);
     atomic_flag_clear_explicit(&op->pulling, memory_order_release);
 }

@@ -76,27 +76,28 @@ void hrpy_raised_describe(PyObject *exc, struct hr_error *err)
     Py_XDECREF(bytes);
 }
 
-/* Frames of generators are left alone: one may be suspended, and clearing closes it. */
+/* Frames of generators and coroutines are left alone for as long as they are owned: one
+ * may be suspended, and clearing closes it. */
 static void clear_frame(PyFrameObject *frame)
 {
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    int resumable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+    PyObject *generator = PyFrame_GetGenerator(frame);
 
-    if (!(code->co_flags & resumable)) {
+    if (!generator) {
         PyObject *done = PyObject_CallMethod((PyObject *)frame, "clear", NULL);
         if (!done)
             PyErr_Clear(); /* it is still running */
         Py_XDECREF(done);
     }
-    Py_DECREF(code);
+    Py_XDECREF(generator);
 }
 
 static void clear_traceback(PyObject *exc)
 {
     PyObject *first = PyException_GetTraceback(exc);
 
-    for (PyTracebackObject *tb = (PyTracebackObject *)first; tb; tb = tb->tb_next)
-        clear_frame(tb->tb_frame);
+    if (first && PyTraceBack_Check(first)) /* it may have been set to None */
+        for (PyTracebackObject *tb = (PyTracebackObject *)first; tb; tb = tb->tb_next)
+            clear_frame(tb->tb_frame);
     Py_XDECREF(first);
 }
 

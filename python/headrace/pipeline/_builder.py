@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
 from headrace.pipeline._aggregators import Aggregator, Collate
+from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
 from headrace.pipeline._pipeline import Pipeline
@@ -31,7 +32,7 @@ from headrace.pipeline._stages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable
 
     from headrace.pipeline._policy import OnError, Retry
     from headrace.pipeline._stages import Key, MaxFailures, Stage
@@ -59,7 +60,10 @@ class PipelineBuilder:
         return " → ".join(str(part) for part in parts if part is not None)
 
     def add_source(
-        self, source: Iterable[Any], *, continuous: bool = False
+        self,
+        source: Iterable[Any] | AsyncIterable[Any],
+        *,
+        continuous: bool = False,
     ) -> PipelineBuilder:
         """Set where items come from.
 
@@ -69,7 +73,9 @@ class PipelineBuilder:
         is raised to the consumer.
 
         Args:
-            source: Any iterable. Another `Pipeline` may be one: it starts when it is
+            source: Any iterable, or an async iterable, which is advanced on the
+                pipeline's event loop; what is both is taken as a plain iterable.
+                Another `Pipeline` may be one: it starts when it is
                 needed, what ends it is raised here as well, and it is stopped when
                 this one is.
             continuous: Iterate the source again and again. Each pass is an *epoch*: an
@@ -83,9 +89,7 @@ class PipelineBuilder:
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
-        if not hasattr(source, "__iter__"):
-            if hasattr(source, "__aiter__"):
-                raise NotImplementedError("async sources are not supported yet")
+        if not hasattr(source, "__iter__") and not hasattr(source, "__aiter__"):
             raise ValueError(f"source must be iterable, got {source!r}")
         if continuous and isinstance(source, Pipeline) and not source._continuous:
             raise ValueError(
@@ -121,6 +125,12 @@ class PipelineBuilder:
                   keyword arguments: runs in C, without the GIL;
                 - any other callable;
                 - a generator function: each value that it yields is an item;
+                - a coroutine function or an async generator function, or an object
+                  whose ``__call__`` is one: runs on the pipeline's event loop, an
+                  asyncio loop in a thread of its own, up to ``concurrency`` at a time.
+                  Tasks of a stage share asyncio tasks and context variables;
+                - a function that returns something to await, such as a lambda: it is
+                  called in the engine's threads, and its result awaited on the loop;
                 - an object that is not callable but has ``__getitem__``, such as a list
                   or a dict: the item is the index.
             key: Apply the operation to this field of items that are tuples (an int) or
@@ -278,6 +288,7 @@ class PipelineBuilder:
             str(self._source),
             source_shape,
             self._source.continuous,
+            self._source.is_async,
         )
         for stage, shape in zip(self._stages, shapes, strict=True):
             _add_to_plan(plan, stage, shape, policy)
@@ -288,6 +299,7 @@ class PipelineBuilder:
             note_stage,
             too_many_failures,
             inner._engine if isinstance(inner, Pipeline) else None,
+            start_loop,
         )
         if interval > 0:
             engine.report_every(interval, Reporter())

@@ -38,7 +38,7 @@ class Length:
 def _after(stage: Stage, n: int) -> int:
     if isinstance(stage, Aggregate):
         return n // stage.n if stage.drop_last else -(-n // stage.n)
-    if isinstance(stage, Pipe) and stage.kind != "generator":
+    if isinstance(stage, Pipe) and "generator" not in stage.kind:
         return n
     raise TypeError(
         f"the pipeline has no len(): stage {str(stage)!r} gives any number of items"

@@ -97,7 +97,7 @@ def check_retry(value: Retry | int | None, kind: str) -> Retry | None:
         return None
     if not isinstance(value, Retry):
         raise TypeError(f"retry must be a Retry or a number of retries, got {value!r}")
-    if kind not in ("function", "native"):
+    if kind in ("generator", "async generator"):
         raise ValueError("retry: a generator can't be run again, it has given values")
     if kind == "native":
         value.statuses()

@@ -14,22 +14,29 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from headrace._ext import Op
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable
 
     from headrace.pipeline._aggregators import Aggregator
     from headrace.pipeline._policy import Retry
 
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
-Kind: TypeAlias = Literal["native", "function", "generator"]
+Kind: TypeAlias = Literal[
+    "native", "function", "generator", "coroutine", "async generator"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where items come from."""
 
-    iterable: Iterable[Any]
+    iterable: Iterable[Any] | AsyncIterable[Any]
     continuous: bool
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it is advanced on the event loop. What is both is not."""
+        return not hasattr(self.iterable, "__iter__")
 
     def __str__(self) -> str:
         return "source"
@@ -210,17 +217,21 @@ def op_name(op: object) -> str:
 
 
 def _python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
-    """Return what to call for each item, and whether it is a generator function."""
+    """Return what to call for each item, and what comes of it.
+
+    A function that is not known to be a coroutine function is a plain one; what it
+    returns is awaited if it can be.
+    """
     if not callable(op):
         lookup = getattr(op, "__getitem__", None)
         if lookup is None:
             raise TypeError(f"op must be callable or have __getitem__, got {op!r}")
         return lookup, "function"
     runs = _what_runs(op)
-    if inspect.iscoroutinefunction(runs) or inspect.isasyncgenfunction(runs):
-        raise NotImplementedError(
-            f"coroutine functions and async generators are not supported yet: {op!r}"
-        )
+    if inspect.isasyncgenfunction(runs):
+        return op, "async generator"
+    if inspect.iscoroutinefunction(runs):
+        return op, "coroutine"
     return op, "generator" if inspect.isgeneratorfunction(runs) else "function"
 
 

@@ -32,12 +32,17 @@ class StageStats:
         queued: Items waiting for the stage now; at the sink, for the consumer.
         capacity: Items that may wait there, with those being made.
         busy: Time in its tasks, summed over threads.
+        awaited: Time its tasks were in flight on the event loop, from the call of a
+            coroutine function to its result, summed over tasks. Tasks are in flight
+            together, so it may be far more than the time that passed; it is not part
+            of ``busy``.
         starved: Time in which one more task could have run, but there was no item.
         blocked: ... but there was no room for its result.
         ready: ... but no thread was free.
         full: Time in which as many tasks ran as ``concurrency`` allows.
-        gil_wait: Time its tasks waited for the GIL.
-        gil_held: Time its tasks ran attached to Python.
+        gil_wait: Time its tasks waited for the GIL in the engine's threads.
+        gil_held: Time its tasks ran attached to Python there. How the tasks on the
+            event loop share its thread is not known.
         ended: Time since it had nothing left to do. ``starved + blocked + ready + full
             + ended`` is the time since the start.
         p50: Half of its tasks took at most this long; within 6 %. Of a source it is the
@@ -61,6 +66,7 @@ class StageStats:
     queued: int
     capacity: int
     busy: float
+    awaited: float
     starved: float
     blocked: float
     ready: float
@@ -115,6 +121,7 @@ def read_stats(engine: Engine) -> PipelineStats:
                 queued=s["queued"],
                 capacity=s["capacity"],
                 busy=s["busy_ns"] * _NS,
+                awaited=s["awaited_ns"] * _NS,
                 starved=s["starved_ns"] * _NS,
                 blocked=s["blocked_ns"] * _NS,
                 ready=s["ready_ns"] * _NS,
@@ -169,7 +176,8 @@ def between(before: PipelineStats, after: PipelineStats) -> PipelineStats:
 def _load(stage: StageStats, stats: PipelineStats) -> float:
     """How busy the stage was, waiting for the GIL included: 1.0 is all it may be."""
     tasks = min(stage.concurrency, stats.num_threads)
-    return (stage.busy + stage.gil_wait) / (tasks * stats.elapsed)
+    on_threads = (stage.busy + stage.gil_wait) / (tasks * stats.elapsed)
+    return max(on_threads, stage.awaited / (stage.concurrency * stats.elapsed))
 
 
 def find_bottleneck(stats: PipelineStats) -> str:
@@ -194,7 +202,15 @@ def find_bottleneck(stats: PipelineStats) -> str:
         )
     if stage is source:
         return f"The source is the bottleneck: it was busy {load:.0%} of the time."
-    return f"Stage {name} is the bottleneck, by computation: {_reason(stage, stats)}."
+    if stage.awaited > stage.busy:
+        tasks = stage.awaited / stats.elapsed
+        reason = (
+            f"what it awaits: {tasks:.1f} tasks were in flight at a time; its "
+            f"concurrency is {stage.concurrency}"
+        )
+    else:
+        reason = f"computation: {_reason(stage, stats)}"
+    return f"Stage {name} is the bottleneck, by {reason}."
 
 
 def _reason(stage: StageStats, stats: PipelineStats) -> str:
