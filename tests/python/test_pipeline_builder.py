@@ -26,11 +26,6 @@ class AsyncCallable:
         return x
 
 
-class AsyncSource:
-    def __aiter__(self):
-        return self
-
-
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "2", 2**31])
 def test_counts(value):
     builder = PipelineBuilder().add_source([])
@@ -94,23 +89,24 @@ def test_what_is_no_op():
 
 
 @pytest.mark.parametrize(
-    "op",
-    [
-        coroutine,
-        agenerator,
-        AsyncCallable(),
-        functools.partial(coroutine),
-        AsyncCallable().__call__,
-    ],
+    "source", [coroutine, agenerator, AsyncCallable(), coroutine.__call__]
 )
-def test_coroutines_are_refused(op):
-    with pytest.raises(NotImplementedError, match="not supported yet"):
-        PipelineBuilder().pipe(op)
+def test_what_is_no_source(source):
+    with pytest.raises(ValueError, match="source must be iterable"):
+        PipelineBuilder().add_source(source)
+
+
+def test_what_is_no_operation_of_the_loop():
+    values = agenerator(1)
+    with pytest.raises(TypeError, match="op must be callable"):
+        PipelineBuilder().pipe(values)
+    awaitable = coroutine(1)
+    with pytest.raises(TypeError, match="op must be callable"):
+        PipelineBuilder().pipe(awaitable)
+    awaitable.close()
 
 
 def test_what_does_not_exist_yet_is_refused():
-    with pytest.raises(NotImplementedError, match="async sources"):
-        PipelineBuilder().add_source(AsyncSource())
     with pytest.raises(NotImplementedError, match="executors"):
         PipelineBuilder().pipe(double, executor=object())
 
@@ -156,7 +152,7 @@ def test_plans_are_used_up():
     plan = _ext.Plan()
     plan.source([], "source", "object", False)
     plan.sink(1)
-    plan.build(1, lambda *_: None, lambda *_: None, None)
+    plan.build(1, lambda *_: None, lambda *_: None, None, lambda *_: None)
     with pytest.raises(RuntimeError, match="built already"):
         plan.sink(1)
 

@@ -134,6 +134,7 @@ def test_p8_a_plan_is_built_once(script):
     """Of threads that build one plan a single one gets the engine."""
     script("""
         from headrace import _ext
+        from headrace.pipeline._async import start_loop
         from headrace.pipeline._failures import note_stage, too_many_failures
 
         def add_one(x):
@@ -145,7 +146,7 @@ def test_p8_a_plan_is_built_once(script):
             except RuntimeError as error:
                 assert str(error) == "the plan was built already"
             if i % 2:
-                return plan.build(1, note_stage, too_many_failures, None)
+                return plan.build(1, note_stage, too_many_failures, None, start_loop)
 
         for _ in range(100):
             plan = _ext.Plan()
