@@ -56,6 +56,19 @@ def _headrace_python() -> Figures:
     return _measure(partial(_pipeline, "headrace", identity), 400_000)
 
 
+async def _identity(item: Any) -> Any:
+    """The no-op stage as a coroutine."""
+    return item
+
+
+def _headrace_coroutine() -> Figures:
+    return _measure(partial(_pipeline, "headrace", _identity), 400_000)
+
+
+def _spdl_coroutine() -> Figures:
+    return _measure(partial(_pipeline, "spdl", _identity), 5_000)
+
+
 def _headrace_native() -> Figures:
     op = import_module("headrace._ext").noop_op()
     return _measure(partial(_pipeline, "headrace", op), 400_000)
@@ -111,15 +124,18 @@ EXPERIMENT = Experiment(
     figures=(CPU, WALL),
     sides=(
         Side("headrace, Python stage", _headrace_python),
+        Side("headrace, coroutine stage", _headrace_coroutine),
         Side("headrace, native stage", _headrace_native),
         Side("headrace, native stage in C", _headrace_c),
         Side("SPDL, Python stage", _spdl),
+        Side("SPDL, coroutine stage", _spdl_coroutine),
         Side("ThreadPoolExecutor.map", _thread_pool),
         Side("torch DataLoader, 2 workers", _torch),
         Side("floor: map() in a loop", _floor),
     ),
     goals=(
         Goal("headrace, Python stage", CPU, at_most=0.6),
+        Goal("headrace, coroutine stage", CPU, at_most=2.0),
         Goal("headrace, native stage", CPU, at_most=0.2),
         Goal(
             "SPDL, Python stage",
