@@ -478,11 +478,10 @@ void hr__async_abandon(struct hr_pipeline *p)
 
 static void settle(struct hr_pipeline *p, struct hr_async_task *task)
 {
-    struct hr_item *item = p->tasks[task->claim.task].item;
     task->stays = !task->over && (task->call.outcome == HR_TASK_MORE ||
                                   task->call.outcome == HR_TASK_EPOCH);
     if (!task->over)
-        hr__call_settle(&p->stages[task->stage], item, &task->call);
+        hr__call_settle(&p->stages[task->stage], &task->call);
 }
 
 static void finish_locked(struct hr_pipeline *p, struct hr_async_task *task,

@@ -163,7 +163,7 @@ static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
     p->ended_ns = HR_SYS(now_ns)(); /* not before any event, which other times may be */
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
-        hr__unpark(&p->workers[i].parker);
+        hr__unpark(&p->workers[i]->parker);
 }
 
 void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
@@ -202,7 +202,7 @@ static bool any_back_soon_locked(const struct hr_pipeline *p,
                                  int64_t now_ns) HR_ENGINE_LOCKED
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
-        const struct hr_worker *w = &p->workers[i];
+        const struct hr_worker *w = p->workers[i];
         if (w->parked)
             continue;
         if (w->stage < 0 ||
@@ -268,7 +268,7 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
 void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after)
 {
     if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
-        hr__engine_wake_add(after, &p->workers[p->source_helper].parker);
+        hr__engine_wake_add(after, &p->workers[p->source_helper]->parker);
 }
 
 /* ---- ending ---- */

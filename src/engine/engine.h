@@ -197,7 +197,7 @@ struct hr_pipeline {
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
     uint32_t read_ahead;    /* places behind the source */
     uint32_t first_arity;   /* items that the stage behind the source needs at once */
-    struct hr_worker *workers;
+    struct hr_worker **workers; /* the pointers are under lock */
     uint32_t worker_count;
     uint32_t num_threads;
     int64_t task_deadline_ns;
@@ -361,6 +361,8 @@ void hr__retry_sweep_locked(struct hr_pipeline *p, int64_t now_ns,
 
 /* ---- pipeline.c ---- */
 void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number);
+/* NULL: no memory. */
+struct hr_worker *hr__worker_new(struct hr_pipeline *p, uint32_t number);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -409,8 +411,7 @@ void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
 /* It has failed already, since its key does not fit. */
 bool hr__call_is_misfit(const struct hr_claim *claim, const struct hr_call *call);
 /* No lock: what has to be done with the values of a call that was made. */
-void hr__call_settle(struct hr_stage *stage, struct hr_item *item,
-                     struct hr_call *call);
+void hr__call_settle(struct hr_stage *stage, struct hr_call *call);
 /* Finish the claim of a map or an expand as the call says. */
 void hr__call_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                             struct hr_call *call, int64_t now_ns,

@@ -100,6 +100,14 @@ void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number
                                   .deadline_ns = INT64_MAX};
 }
 
+struct hr_worker *hr__worker_new(struct hr_pipeline *p, uint32_t number)
+{
+    struct hr_worker *w = hr__calloc(1, sizeof(*w));
+    if (w)
+        hr__worker_init(p, w, number);
+    return w;
+}
+
 static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *plan,
                                  struct hr_error *err)
 {
@@ -108,12 +116,13 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return status;
     if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->count - 2)) != HR_OK)
         return hr__nomem(err, "pipeline", "its sink", 0);
-    p->workers = hr__calloc(p->worker_count, sizeof(*p->workers));
+    p->workers = hr__calloc(p->worker_count, sizeof(struct hr_worker *));
     p->tasks = hr__calloc(hr__sched_task_count(p->sched), sizeof(*p->tasks));
     if (!p->workers || !p->tasks || !hr__items_reserve(&p->items, items_needed(plan)))
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
-        hr__worker_init(p, &p->workers[i], i);
+        if (!(p->workers[i] = hr__worker_new(p, i)))
+            return hr__nomem(err, "pipeline", "its threads", 0);
     status = has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
     return status == HR_OK ? hr__async_new(p, plan, err) : status;
 }
@@ -134,6 +143,8 @@ static void free_all(struct hr_pipeline *p)
     hr__free(p->stages);
     hr__ledger_fini(&p->ledger);
     hr__items_fini(&p->items);
+    for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
+        hr__free(p->workers[i]);
     hr__free(p->workers);
     hr__free(p->tasks);
     hr__retries_fini(p);
@@ -205,7 +216,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
 static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
                                           struct hr_error *err) HR_ENGINE_LOCKED
 {
-    struct hr_worker *w = &p->workers[i];
+    struct hr_worker *w = p->workers[i];
     bool helper = (int32_t)i == p->source_helper;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->alive++;
@@ -304,7 +315,7 @@ static int64_t watch(void *cookie, int64_t now_ns)
     hr__engine_lock(p);
     int64_t next_ns = hr__async_watch_locked(p, now_ns);
     for (uint32_t i = 0; i < p->worker_count; i++) {
-        struct hr_worker *w = &p->workers[i];
+        struct hr_worker *w = p->workers[i];
         if (w->stage < 0 || w->reported || !w->started)
             continue;
         int64_t due_ns = w->since_ns + p->task_deadline_ns;
@@ -385,7 +396,7 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
 {
     const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
-        const struct hr_worker *w = &p->workers[i];
+        const struct hr_worker *w = p->workers[i];
         if (w->stage >= 0 && (!oldest || w->since_ns < oldest->since_ns))
             oldest = w;
     }
@@ -410,8 +421,8 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
 static void join_threads(struct hr_pipeline *p)
 {
     for (uint32_t i = 0; i < p->worker_count; i++)
-        if (p->workers[i].started)
-            (void)pthread_join(p->workers[i].thread, NULL);
+        if (p->workers[i]->started)
+            (void)pthread_join(p->workers[i]->thread, NULL);
 }
 
 /* In an op or in the source of p: such a thread can't wait for the end of p. */
@@ -466,8 +477,8 @@ static void leave_threads_behind(struct hr_pipeline *p)
     if (!mine)
         return;
     for (uint32_t i = 0; i < p->worker_count; i++)
-        if (p->workers[i].started)
-            (void)pthread_detach(p->workers[i].thread);
+        if (p->workers[i]->started)
+            (void)pthread_detach(p->workers[i]->thread);
     hr__loop_stop(&p->loop);
     if (alive > 0 && !is_inside(p))
         hr__log(HR_LOG_WARNING, "%u threads were left behind, still busy", alive);

@@ -10,15 +10,18 @@
 #include "headrace/pipeline.h"
 #include "sched/sched.h"
 
+struct hr_item;
+
 /* One call of a foreign stage's op. The engine fills the first part. */
 struct hr_call {
-    struct hr_value *in; /* the item or the field that the stage works on. The call
+    struct hr_value *in;  /* the item or the field that the stage works on. The call
                                takes the value (leaves it empty) unless it fails before;
                                NULL for a source, for a continued expand, and for the
                                flush of a fold */
-    void **iterator;     /* expand: the task's state between calls, NULL at first; a
+    void *iterator;       /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
-    uint32_t grant;      /* most outputs to give */
+    struct hr_item *item; /* the engine's: what it is about, or NULL */
+    uint32_t grant;       /* most outputs to give */
 
     enum hr_task_outcome outcome;
     uint32_t out_count;

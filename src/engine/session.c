@@ -76,12 +76,9 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
 
 /* ---- claiming ---- */
 
-static void prepare_call(struct hr_call *call, struct hr_value *in, void **iterator,
-                         uint32_t grant)
+static void prepare_call(struct hr_call *call, struct hr_value *in)
 {
     call->in = in;
-    call->iterator = iterator;
-    call->grant = grant;
     call->outcome = HR_TASK_FAILED;
     call->out_count = 0;
     call->end_ns = 0;
@@ -98,12 +95,11 @@ void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
                     struct hr_call *call)
 {
     struct hr_stage *stage = &p->stages[claim->stage];
-    struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_value *field = NULL;
     struct hr_error err = {0};
     if (claim->input_count > 0)
-        field = hr__key_field(&stage->key, &state->item->value, &err);
-    prepare_call(call, field, &state->iterator, call->grant);
+        field = hr__key_field(&stage->key, &call->item->value, &err);
+    prepare_call(call, field);
     if (err.status != HR_OK)
         call->error = err;
 }
@@ -132,6 +128,8 @@ void hr__call_note_locked(struct hr_pipeline *p, const struct hr_claim *claim,
     else if (claim->first)
         p->tasks[claim->task] = (struct hr_task_state){
             .item = claim->input_count > 0 ? hr__item_of(claim->inputs[0]) : NULL};
+    call->item = p->tasks[claim->task].item;
+    call->iterator = p->tasks[claim->task].iterator;
 }
 
 /* What is due for another attempt goes first. */
@@ -224,17 +222,17 @@ static void wrap_in_records(struct hr_stage *stage, struct hr_value *item,
 /* No lock: the run does not want this task any more. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call)
 {
-    if (*call->iterator)
-        stage->foreign.cls->drop_iterator(stage->foreign.state, *call->iterator);
-    *call->iterator = NULL;
+    if (call->iterator)
+        stage->foreign.cls->drop_iterator(stage->foreign.state, call->iterator);
+    call->iterator = NULL;
     call->outcome = HR_TASK_DONE;
 }
 
 /* The output of a map goes into its item, those of an expand into records. */
-void hr__call_settle(struct hr_stage *stage, struct hr_item *item, struct hr_call *call)
+void hr__call_settle(struct hr_stage *stage, struct hr_call *call)
 {
     if (stage->body == HR_BODY_FOREIGN_EXPAND && stage->key.used && call->out_count > 0)
-        wrap_in_records(stage, &item->value, call);
+        wrap_in_records(stage, &call->item->value, call);
     if (stage->body != HR_BODY_FOREIGN_MAP || call->outcome != HR_TASK_DONE ||
         call->awaits || !call->in || call->out_count == 0)
         return; /* a misfit, or nothing to settle */
@@ -256,7 +254,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
     size_t made =
         stage->foreign.cls->run(stage->foreign.state, w->calls, ready, until_ns);
     for (size_t i = 0; i < made; i++)
-        hr__call_settle(stage, p->tasks[w->claims[i].task].item, &w->calls[i]);
+        hr__call_settle(stage, &w->calls[i]);
     struct hr_call *last = &w->calls[made - 1];
     if (last->awaits && !hr__async_ensure(p))
         hr__call_cannot_await(p, stage, last);
@@ -303,6 +301,7 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     hr_handle handles[HR_SCHED_GRANT_MAX];
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, item, call->out,
                                         call->out_count, handles);
+    state->iterator = call->iterator;
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
@@ -443,7 +442,7 @@ static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32
     struct hr_pipeline *p = w->pipeline;
     struct hr_trace_what what = {.stage = (int32_t)w->claims[0].stage};
     for (uint32_t i = 0; i < made && !w->claims[0].closing; i++) {
-        const struct hr_item *item = p->tasks[w->claims[i].task].item;
+        const struct hr_item *item = w->calls[i].item;
         int64_t end_ns =
             i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : round_end_ns;
         what.item = item ? item->index : -1; /* -1: a flush */
@@ -468,7 +467,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     bool ready = false;
     while (n > 0) {
-        struct hr_item *item = p->tasks[w->claims[0].task].item;
+        const struct hr_item *item = w->calls[0].item;
         int64_t asked_ns = *now_ns;
         hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
                                asked_ns);

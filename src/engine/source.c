@@ -169,12 +169,9 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
 }
 
 /* grant: see hr__source_grant_locked. */
-static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *claim,
-                                uint32_t grant, struct hr_call *call)
+static void prepare_source_call(uint32_t grant, struct hr_call *call)
 {
-    *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
-                             .grant = grant,
-                             .outcome = HR_TASK_FAILED};
+    *call = (struct hr_call){.grant = grant, .outcome = HR_TASK_FAILED};
 }
 
 /* ---- the helper, and a thread that is attached anyway ---- */
@@ -220,7 +217,7 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
         return false;
     uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
     hr__engine_unlock(p, after);
-    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
+    prepare_source_call(grant, &w->calls[0]);
     ask_source_locked(w, now_ns, *now_ns + REFILL_SLICE_NS, after);
     hr__engine_pump_locked(p, *now_ns, after);
     return true;
@@ -261,7 +258,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(p, after);
-    prepare_source_call(p, claim, grant, call);
+    prepare_source_call(grant, call);
     bool entered = !claim->closing && hr__session_enter(w, now_ns);
     if (!entered) {
         hr__foreign_close(stage, call);
@@ -278,7 +275,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     while (w->attached && *now_ns < slice_end_ns &&
            claim_more_locked(w, *now_ns, after)) {
         hr__engine_unlock(p, after);
-        prepare_source_call(p, claim, call->grant, call);
+        prepare_source_call(call->grant, call);
         ask_source_locked(w, now_ns, slice_end_ns, after);
     }
     stage->attach_ns += (uint64_t)waited_ns;
@@ -366,7 +363,7 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     struct refill refill = {p, refills};
     refills = &refill;
     hr__call_clear(&p->refill_call); /* of the time before */
-    prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
+    prepare_source_call(grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     refills = refill.outer;
     int64_t end_ns = HR_SYS(now_ns)();
