@@ -203,7 +203,7 @@ static bool any_back_soon_locked(const struct hr_pipeline *p,
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
         const struct hr_worker *w = p->workers[i];
-        if (w->parked)
+        if (w->parked || w->lost)
             continue;
         if (w->stage < 0 ||
             (back_soon_locked(p, w->stage) && now_ns - w->since_ns < HR_WAKE_COST_NS))
@@ -218,7 +218,7 @@ static bool any_back_soon_locked(const struct hr_pipeline *p,
 static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
                                 uint32_t ready, int64_t now_ns) HR_ENGINE_LOCKED
 {
-    if (p->parked_count == p->num_threads)
+    if (p->parked_count == p->working)
         return true;
     if (its_stage >= 0 ? !back_soon_locked(p, its_stage)
                        : !any_back_soon_locked(p, now_ns))
@@ -290,7 +290,7 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 
 bool hr__stage_may_ride(const struct hr_stage *stage)
 {
-    return stage->is_batched && stage->ema_ns > 0;
+    return stage->is_batched && stage->ema_ns > 0 && stage->timeout_ns == 0;
 }
 
 /* ---- accounts ---- */

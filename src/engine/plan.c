@@ -15,6 +15,8 @@ enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
  * what as many tasks as `concurrency` may hold. */
 enum { CONCURRENCY_MAX = 4096 };
 
+#define TIMEOUT_MAX_NS INT64_C(1000000000000000000) /* added to a time it fits */
+
 enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
 {
     *out = hr__calloc(1, sizeof(**out));
@@ -129,6 +131,10 @@ static enum hr_status check_options(const struct hr_stage_options *options,
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "concurrency: %u is over %d", options->concurrency,
                             CONCURRENCY_MAX);
+    if (options->timeout_ns < 0 || options->timeout_ns > TIMEOUT_MAX_NS)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                            "timeout_ns: %lld is not from 0 (none) to 10^18",
+                            (long long)options->timeout_ns);
     if (options->order != HR_OUTPUT_COMPLETION && options->order != HR_OUTPUT_INPUT)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "order: %d is none of enum hr_output_order",
@@ -148,6 +154,7 @@ static enum hr_status apply_options(struct hr_plan *plan,
         options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT : HR_ORDER_COMPLETION;
     if (options->limit_failures)
         sched->failures_max = options->max_failures;
+    stage->timeout_ns = options->timeout_ns;
     sched->fraction_num = options->fraction_num;
     sched->fraction_den = options->fraction_den;
     stage->key =
@@ -331,6 +338,11 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      const struct hr_stage_options *options,
                                      struct hr_error *err)
 {
+    if (options && options->timeout_ns != 0)
+        return hr_error_set(
+            err, HR_ERR_ARG, "pipeline", 0,
+            "timeout_ns: an aggregator has none, since it is one object "
+            "for all calls");
     enum hr_status status = add_pipe(plan, HR_STAGE_FOLD, HR_BODY_FOREIGN_FOLD,
                                      HR_LANE_FOREIGN, "aggregate", options, err);
     if (status != HR_OK)

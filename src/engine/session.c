@@ -74,6 +74,12 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
     return true;
 }
 
+void hr__session_leave_locked(struct hr_worker *w)
+{
+    w->pipeline->foreign_active -= w->in_session;
+    w->in_session = false;
+}
+
 /* ---- claiming ---- */
 
 static void prepare_call(struct hr_call *call, struct hr_value *in)
@@ -457,8 +463,22 @@ static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32
     }
 }
 
+/* The one call that w made was written off meanwhile. Lock held on entry and on return. */
+static void drop_late_locked(struct hr_worker *w,
+                             struct hr_after *after) HR_ENGINE_LOCKED
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_call *call = &w->calls[0];
+    struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    hr__worker_late_locked(w, call->item, after);
+    hr__engine_unlock(p, after);
+    hr__foreign_close(stage, call);
+    hr__call_clear(call);
+    hr__worker_lock(w);
+}
+
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
- * entry and on return. False: the runtime is ending. */
+ * entry and on return. False: the runtime is ending, or the call came too late. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
                              int64_t *slice_end_ns,
                              struct hr_after *after) HR_ENGINE_LOCKED
@@ -500,6 +520,10 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         if (trace)
             trace_calls(trace, w, made, begin_ns, *now_ns);
         hr__worker_lock(w);
+        if (w->lost) {
+            drop_late_locked(w, after);
+            return false;
+        }
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
         made = finish_calls_locked(w, made, n, *now_ns - begin_ns, *now_ns, after);
@@ -521,6 +545,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     int64_t slice_end_ns = now_ns + SLICE_NS;
     uint32_t n;
     p->foreign_active++;
+    w->in_session = true;
     while ((n = claim_locked(w, now_ns)) > 0) {
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
@@ -533,7 +558,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
             break;
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
-    p->foreign_active--;
+    hr__session_leave_locked(w);
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);

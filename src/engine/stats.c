@@ -69,6 +69,9 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->failed = counts.failed;
     out->retried = stage->retried;
     out->released = counts.released;
+    out->timed_out = stage->timed_out;
+    out->stuck = stage->stuck;
+    out->late = stage->late;
     out->running = counts.running;
     out->queued = counts.queued;
     if (i > 0) {
