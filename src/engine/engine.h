@@ -218,6 +218,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     bool source_is_prompt;
+    int64_t source_pace_ns; /* its usual time per item; 0: not known yet */
     size_t read_ahead_bytes;
     bool gate_shut;
     bool

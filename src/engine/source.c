@@ -42,8 +42,27 @@
 
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
-    int64_t ema_ns = p->stages[0].ema_ns;
-    return p->source_is_prompt && ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
+    return p->source_is_prompt && p->source_pace_ns > 0 &&
+           p->source_pace_ns < FAST_NS && !p->pass_begins;
+}
+
+/* The time per item, which falls at once but rises at most twofold by one pull: one in
+ * whose midst the thread lost its core says nothing of the source, and a source that is
+ * not fast has its helper come for each item, beside a main thread that computes at 5 ms
+ * each. */
+static void note_pace_locked(struct hr_pipeline *p, int64_t took_ns,
+                             uint32_t items) HR_ENGINE_LOCKED
+{
+    if (items == 0)
+        return;
+    int64_t each_ns = took_ns / items + 1;
+    int64_t pace_ns = p->source_pace_ns;
+    if (pace_ns == 0)
+        p->source_pace_ns = each_ns;
+    else if (each_ns < pace_ns)
+        p->source_pace_ns -= (pace_ns - each_ns + 1) / 2;
+    else
+        p->source_pace_ns += (each_ns < 9 * pace_ns ? each_ns - pace_ns : 8 * pace_ns) / 8;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
@@ -147,8 +166,10 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
     bool typical = !p->pass_begins || stage->ema_ns == 0;
-    if (!stage->on_loop) /* that one has accounts of its own, and is never fast */
+    if (!stage->on_loop) { /* that one has accounts of its own, and is never fast */
         hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
+        note_pace_locked(p, took_ns, typical ? call->out_count : 0);
+    }
     p->pass_begins = call->outcome == HR_TASK_EPOCH;
     p->source_is_prompt = call->prompt;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,

@@ -331,7 +331,7 @@ def test_how_far_a_source_is_ahead():
         assert list(pipeline) == list(range(1000))
 
     with build(range(1000), _ext.noop_op(), sink=1).auto_stop() as pipeline:
-        wait_until(lambda: pipeline.stats().stages[1].queued > 200)
+        wait_until(lambda: pipeline.stats().stages[1].queued > 32)
         assert pipeline.stats().stages[1].capacity == 256
         assert list(pipeline) == list(range(1000))
 
