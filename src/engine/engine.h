@@ -196,7 +196,7 @@ struct hr_pipeline {
     int32_t source_helper;  /* worker number, -1: none is needed */
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
     uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
-    uint32_t first_arity;   /* items that the stage behind the source needs at once */
+    uint32_t first_arity; /* items that the stage behind the source needs at once */
     struct hr_worker *workers;
     uint32_t worker_count;
     uint32_t num_threads;

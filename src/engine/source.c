@@ -62,7 +62,8 @@ static void note_pace_locked(struct hr_pipeline *p, int64_t took_ns,
     else if (each_ns < pace_ns)
         p->source_pace_ns -= (pace_ns - each_ns + 1) / 2;
     else
-        p->source_pace_ns += (each_ns < 9 * pace_ns ? each_ns - pace_ns : 8 * pace_ns) / 8;
+        p->source_pace_ns +=
+            (each_ns < 9 * pace_ns ? each_ns - pace_ns : 8 * pace_ns) / 8;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED

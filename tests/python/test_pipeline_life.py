@@ -312,7 +312,7 @@ def test_c2_memory_is_bounded_by_the_plan():
 
 
 def test_how_far_a_source_is_ahead():
-    """16 items of one that may wait, and so shows it; 256 of what is in memory anyway."""
+    """16 items of one that may wait, 256 of what is in memory anyway."""
     made = []
 
     def source():
