@@ -136,6 +136,9 @@ class _StageStats(TypedDict):
     task_p50_ns: int
     task_p90_ns: int
     task_p99_ns: int
+    timed_out: int
+    stuck: int
+    late: int
 
 class _Summary(TypedDict):
     num_threads: int
@@ -202,6 +205,7 @@ class Plan:
         on: tuple[type[BaseException], ...] | None,
         /,
     ) -> None: ...
+    def timeout(self, timeout_ns: int, /) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(
         self,

@@ -118,6 +118,15 @@ static struct hr_stage *last(struct hr_plan *plan)
     return &plan->stages[plan->count - 1];
 }
 
+static enum hr_status check_timeout(int64_t timeout_ns, struct hr_error *err)
+{
+    if (timeout_ns >= 0 && timeout_ns <= TIMEOUT_MAX_NS)
+        return HR_OK;
+    return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                        "timeout_ns: %lld is not from 0 (none) to 10^18",
+                        (long long)timeout_ns);
+}
+
 static enum hr_status check_options(const struct hr_stage_options *options,
                                     struct hr_error *err)
 {
@@ -133,10 +142,8 @@ static enum hr_status check_options(const struct hr_stage_options *options,
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "concurrency: %u is over %d", options->concurrency,
                             CONCURRENCY_MAX);
-    if (options->timeout_ns < 0 || options->timeout_ns > TIMEOUT_MAX_NS)
-        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
-                            "timeout_ns: %lld is not from 0 (none) to 10^18",
-                            (long long)options->timeout_ns);
+    if (check_timeout(options->timeout_ns, err) != HR_OK)
+        return HR_ERR_ARG;
     if (options->order != HR_OUTPUT_COMPLETION && options->order != HR_OUTPUT_INPUT)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "order: %d is none of enum hr_output_order",
@@ -327,6 +334,17 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
     last(plan)->foreign = *foreign;
     *foreign = (struct hr_foreign){NULL, NULL};
     return HR_OK;
+}
+
+enum hr_status hr__plan_timeout(struct hr_plan *plan, int64_t timeout_ns,
+                                struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status == HR_OK)
+        status = check_timeout(timeout_ns, err);
+    if (status == HR_OK)
+        last(plan)->timeout_ns = timeout_ns;
+    return status;
 }
 
 void hr__plan_on_loop(struct hr_plan *plan)

@@ -89,6 +89,11 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
 
+/* The stage added last has this timeout; see hr_stage_options. Errors: HR_ERR_ARG,
+ * HR_ERR_STATE (there is none). */
+enum hr_status hr__plan_timeout(struct hr_plan *plan, int64_t timeout_ns,
+                                struct hr_error *err);
+
 /* The stage added last, a foreign one, runs on the runtime's event loop (async.h). */
 void hr__plan_on_loop(struct hr_plan *plan);
 

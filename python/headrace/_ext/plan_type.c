@@ -332,6 +332,17 @@ static PyObject *plan_retry(PyObject *obj, PyObject *args)
     return done(obj, status, &err);
 }
 
+static PyObject *plan_timeout(PyObject *obj, PyObject *timeout_ns)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    long long ns = PyLong_AsLongLong(timeout_ns);
+
+    if ((ns == -1 && PyErr_Occurred()) || check_open(self))
+        return NULL;
+    return done(obj, hr__plan_timeout(self->plan, ns, &err), &err);
+}
+
 static PyObject *plan_disaggregate(PyObject *obj, PyObject *unused)
 {
     struct plan *self = (struct plan *)obj;
@@ -396,6 +407,7 @@ ALONE(plan_aggregate)
 ALONE(plan_fold)
 ALONE(plan_on_error)
 ALONE(plan_retry)
+ALONE(plan_timeout)
 ALONE(plan_disaggregate)
 ALONE(plan_sink)
 ALONE(plan_build)
@@ -478,6 +490,9 @@ static PyMethodDef plan_methods[] = {
     {"retry", plan_retry_alone, METH_VARARGS,
      "retry($self, times, backoff_ns, backoff_max_ns, statuses, on, /)\n--\n\n"
      "Try failed items of the stage that was added last again."},
+    {"timeout", plan_timeout_alone, METH_O,
+     "timeout($self, timeout_ns, /)\n--\n\n"
+     "Limit the time of a call of the stage that was added last."},
     {"disaggregate", plan_disaggregate_alone, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
     {"sink", plan_sink_alone, METH_VARARGS,
