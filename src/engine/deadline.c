@@ -89,22 +89,12 @@ static int64_t watch(void *cookie, int64_t now_ns)
 
 /* ---- the failure ---- */
 
-/* "item 3 ('a.jpg')" */
-static void describe(const struct hr_item *item, char *out, size_t size)
-{
-    if (item->label.cls)
-        (void)snprintf(out, size, "item %lld ('%.80s')", (long long)item->index,
-                       hr_text_peek(&item->label, NULL));
-    else
-        (void)snprintf(out, size, "item %lld", (long long)item->index);
-}
-
 static enum hr_status say_late(const struct hr_stage *stage, const struct hr_item *item,
                                const char *did, int64_t took_ns, int64_t timeout_ns,
                                struct hr_error *err)
 {
     char which[128];
-    describe(item, which, sizeof(which));
+    hr__item_describe(item, which, sizeof(which));
     return hr_error_set(err, HR_ERR_DEADLINE, "pipeline", 0,
                         "stage '%s' %s %s after %.3g s; its timeout is %.3g s",
                         stage->name, did, which, seconds(took_ns), seconds(timeout_ns));

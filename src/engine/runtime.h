@@ -33,7 +33,8 @@ struct hr_call {
         prompt; /* source: it never waits, so that several items may be asked at once */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
     bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
-    bool awaits; /* HR_TASK_DONE of a map: out[0] is to be awaited on the event loop,
+    bool timed_out; /* HR_TASK_FAILED, on the event loop: by the stage's timeout */
+    bool awaits;    /* HR_TASK_DONE of a map: out[0] is to be awaited on the event loop,
                     and is no output yet; no further calls were made */
 };
 

@@ -93,6 +93,7 @@ static void prepare_call(struct hr_call *call, struct hr_value *in)
     call->fatal = false;
     call->again = false;
     call->awaits = false;
+    call->timed_out = false;
 }
 
 /* When its key does not fit the call has failed before it is made; it keeps its place, for

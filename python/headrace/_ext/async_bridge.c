@@ -207,8 +207,9 @@ PyObject *hrpy_bridge_m_stages(PyObject *obj, PyObject *unused)
         if (!stage->known)
             continue;
         PyObject *tuple = Py_BuildValue(
-            "IssIO", i, stage->info.name, kinds[stage->info.kind],
-            stage->info.concurrency, stage->info.on_loop ? Py_True : Py_False);
+            "IssIOd", i, stage->info.name, kinds[stage->info.kind],
+            stage->info.concurrency, stage->info.on_loop ? Py_True : Py_False,
+            (double)stage->info.timeout_ns / 1e9);
         if (!tuple || PyList_Append(list, tuple))
             Py_CLEAR(list);
         Py_XDECREF(tuple);
@@ -276,6 +277,8 @@ PyObject *hrpy_bridge_m_leave(PyObject *obj, PyObject *unused)
     struct bridge *self = (struct bridge *)obj;
 
     (void)unused;
+    if (!self->pipeline)
+        Py_RETURN_NONE; /* it has parted before */
     give_all_back(self);
     hrpy_bridge_forget_loop(self);
     hrpy_set_core_thread(false);
@@ -286,6 +289,12 @@ PyObject *hrpy_bridge_m_leave(PyObject *obj, PyObject *unused)
     self->pipeline = NULL;
     hr__async_unref(pipeline);
     Py_RETURN_NONE;
+}
+
+PyObject *hrpy_bridge_m_part(PyObject *obj, PyObject *unused)
+{
+    Py_CLEAR(((struct bridge *)obj)->thread); /* it is not joined */
+    return hrpy_bridge_m_leave(obj, unused);
 }
 
 PyObject *hrpy_bridge_m_pump(PyObject *obj, PyObject *unused)
