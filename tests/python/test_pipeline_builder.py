@@ -106,7 +106,6 @@ def test_what_is_no_operation_of_the_loop():
     awaitable.close()
 
 
-
 def test_names():
     class Thing:
         def __call__(self, x):
