@@ -50,6 +50,9 @@ enum hr_stage_body {
     HR_BODY_FOREIGN_MAP,
     HR_BODY_FOREIGN_EXPAND,
     HR_BODY_FOREIGN_FOLD,
+    HR_BODY_ROUTE,
+    HR_BODY_FOREIGN_ROUTE,
+    HR_BODY_MERGE,
     HR_BODY_SINK
 };
 
@@ -74,6 +77,8 @@ struct hr_stage {
     struct hr_key key;
     struct hr_source source;
     struct hr_op op;
+    struct hr_router router;
+    uint32_t path_count; /* of a route */
     struct hr_foreign foreign;
     bool raises;  /* HR_ON_ERROR_RAISE, */
     bool ordered; /* and first means: in input order */
@@ -178,10 +183,25 @@ struct hr_after {
     struct hr_item *released;
 };
 
+/* A route of a plan in the making. */
+struct hr_plan_route {
+    uint32_t stage;
+    uint32_t ends[HR_SCHED_FAN_MAX]; /* the last stage of each path; empty: the route */
+    uint32_t end_count;
+    bool in_path;
+};
+
+enum { HR_PLAN_ROUTES_MAX = 8 };
+
 struct hr_plan {
     struct hr_stage *stages;
     struct hr_sched_stage *sched_stages;
     uint32_t count, capacity;
+    struct hr_sched_edge *edges; /* their capacities are worked out in the end */
+    uint32_t edge_count, edges_max;
+    uint32_t tail; /* the stage that the next one comes behind */
+    struct hr_plan_route routes[HR_PLAN_ROUTES_MAX];
+    uint32_t depth; /* routes that are open */
     uint32_t sink_buffer;
     bool complete; /* has its sink */
     const struct hr_runtime *runtime;
@@ -191,6 +211,8 @@ struct hr_pipeline {
     /* const after creation */
     struct hr_stage *stages;
     uint32_t stage_count;
+    struct hr_sched_edge *edges;
+    uint32_t edge_count;
     const struct hr_runtime *runtime;
     bool has_foreign_stage;
     int32_t source_helper;  /* worker number, -1: none is needed */
@@ -454,6 +476,18 @@ int64_t hr__async_in_flight_locked(const struct hr_pipeline *p, uint32_t stage,
 /* The item that it is about, -1: not known. */
 int64_t hr__async_item_locked(const struct hr_pipeline *p,
                               const struct hr_async_task *task) HR_ENGINE_LOCKED;
+
+/* ---- route.c ---- */
+/* Run the native router's task. Lock held on return; returns the time. */
+int64_t hr__route_run_task(struct hr_worker *w, const struct hr_claim *claim,
+                           struct hr_after *after) HR_ACQUIRE(hr__engine_role);
+/* The item, of a router's task, goes to that path, or is filtered or failed. exception: as
+ * of hr__engine_finish_item_locked. */
+void hr__route_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                             struct hr_item *item, enum hr_task_outcome outcome,
+                             uint32_t path, const struct hr_error *err,
+                             struct hr_value *exception, int64_t now_ns,
+                             struct hr_after *after) HR_ENGINE_LOCKED;
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;

@@ -51,20 +51,23 @@ bool hr__pipeline_forked(const struct hr_pipeline *p)
 static size_t items_needed(const struct hr_plan *plan)
 {
     size_t n = 2 * HR_SCHED_GRANT_MAX;
+    for (uint32_t e = 0; e < plan->edge_count; e++)
+        n += hr__plan_places(plan, e);
     for (uint32_t i = 0; i + 1 < plan->count; i++)
-        n += hr__plan_places(plan, i) +
-             (size_t)plan->sched_stages[i].concurrency * plan->sched_stages[i].arity;
+        n += (size_t)plan->sched_stages[i].concurrency * plan->sched_stages[i].arity;
     return n;
 }
 
 static void mark_batched(struct hr_pipeline *p)
 {
-    bool batched = false;
-    for (uint32_t i = p->stage_count; i-- > 0;) {
-        p->stages[i].is_batched = batched;
-        batched = batched || p->stages[i].body == HR_BODY_COLLATE ||
-                  p->stages[i].body == HR_BODY_FOREIGN_FOLD;
-    }
+    for (uint32_t i = p->stage_count; i-- > 0;) /* channels lead to higher numbers */
+        for (uint32_t e = 0; e < p->edge_count; e++) {
+            const struct hr_stage *to = &p->stages[p->edges[e].to];
+            if (p->edges[e].from == i &&
+                (to->is_batched || to->body == HR_BODY_COLLATE ||
+                 to->body == HR_BODY_FOREIGN_FOLD))
+                p->stages[i].is_batched = true;
+        }
 }
 
 static bool has_foreign_stage(const struct hr_plan *plan)
@@ -106,7 +109,7 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
     enum hr_status status = hr__plan_schedule(plan, HR_SYS(now_ns)(), &p->sched, err);
     if (status != HR_OK)
         return status;
-    if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->count - 2)) != HR_OK)
+    if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->edge_count - 1)) != HR_OK)
         return hr__nomem(err, "pipeline", "its sink", 0);
     p->workers = hr__calloc(p->worker_count, sizeof(*p->workers));
     p->tasks = hr__calloc(hr__sched_task_count(p->sched), sizeof(*p->tasks));
@@ -132,6 +135,7 @@ static void free_all(struct hr_pipeline *p)
     for (uint32_t i = 0; i < p->stage_count; i++)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
+    hr__free(p->edges);
     hr__ledger_fini(&p->ledger);
     hr__items_fini(&p->items);
     hr__free(p->workers);
@@ -193,6 +197,9 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     }
     p->stages = (*plan)->stages;
     p->stage_count = (*plan)->count;
+    p->edges = (*plan)->edges;
+    p->edge_count = (*plan)->edge_count;
+    (*plan)->edges = NULL;
     mark_batched(p);
     (*plan)->stages = NULL;
     (*plan)->count = 0;

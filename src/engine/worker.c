@@ -561,6 +561,9 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     case HR_BODY_SPREAD:
         end_ns = run_spread_task(w, claim, after);
         break;
+    case HR_BODY_ROUTE:
+        end_ns = hr__route_run_task(w, claim, after);
+        break;
     default:
         end_ns = run_source_task(w, claim, grant, now_ns, after);
         break;

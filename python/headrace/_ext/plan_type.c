@@ -305,6 +305,52 @@ static PyObject *plan_fold(PyObject *obj, PyObject *args)
     return drop_refused(obj, status, &foreign, &err);
 }
 
+/* specs: what items become in each path. */
+static PyObject *plan_route(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_foreign foreign = {0};
+    struct hr_error err = {0};
+    PyObject *router, *specs, *object = NULL;
+    const char *name;
+
+    if (!PyArg_ParseTuple(args, "OsO!:route", &router, &name, &PyTuple_Type, &specs) ||
+        !(object = PyUnicode_FromString("object")))
+        return NULL;
+    int failed = new_foreign(self, HRPY_ROUTE, router, object, &foreign);
+    Py_DECREF(object);
+    if (failed)
+        return NULL;
+    if (hrpy_python_op_set_paths(self->ops[self->op_count - 1], specs)) {
+        foreign.cls->free_state(foreign.state);
+        return NULL;
+    }
+    enum hr_status status = hr__plan_foreign_route(self->plan, name, &foreign, &err);
+    return drop_refused(obj, status, &foreign, &err);
+}
+
+static PyObject *plan_path(PyObject *obj, PyObject *unused)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+
+    (void)unused;
+    if (check_open(self))
+        return NULL;
+    return done(obj, hr_plan_path(self->plan, &err), &err);
+}
+
+static PyObject *plan_join(PyObject *obj, PyObject *unused)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+
+    (void)unused;
+    if (check_open(self))
+        return NULL;
+    return done(obj, hr_plan_join(self->plan, &err), &err);
+}
+
 static PyObject *plan_on_error(PyObject *obj, PyObject *raises)
 {
     struct plan *self = (struct plan *)obj;
@@ -402,6 +448,9 @@ ALONE(plan_pipe_native)
 ALONE(plan_pipe_python)
 ALONE(plan_aggregate)
 ALONE(plan_fold)
+ALONE(plan_route)
+ALONE(plan_path)
+ALONE(plan_join)
 ALONE(plan_on_error)
 ALONE(plan_retry)
 ALONE(plan_disaggregate)
@@ -482,6 +531,15 @@ static PyMethodDef plan_methods[] = {
     {"fold", plan_fold_alone, METH_VARARGS,
      "fold($self, accumulate, flush, name, drop_last, max_failures, want, /)\n--\n\n"
      "Add a stage that calls accumulate(item), and flush() at each end."},
+    {"route", plan_route_alone, METH_VARARGS,
+     "route($self, router, name, wants, /)\n--\n\n"
+     "Begin a route: router gives the number of each item's path, in which it is "
+     "imported "
+     "as `wants` says."},
+    {"path", plan_path_alone, METH_NOARGS,
+     "path($self, /)\n--\n\nBegin the next path of the route."},
+    {"join", plan_join_alone, METH_NOARGS,
+     "join($self, /)\n--\n\nEnd the route: its paths join."},
     {"on_error", plan_on_error_alone, METH_O,
      "on_error($self, raises, /)\n--\n\n"
      "The first failure of the stage that was added last ends the run, or not."},

@@ -31,9 +31,11 @@ struct hrpy_python_op {
     enum hrpy_op_kind kind;
     struct hrpy_shape shape;
 
-    bool continuous;    /* source: iterated again and again */
-    bool per_worker;    /* function, generator: see hrpy_python_op_per_worker */
-    PyObject *flush;    /* fold */
+    bool continuous;          /* source: iterated again and again */
+    bool per_worker;          /* function, generator: see hrpy_python_op_per_worker */
+    PyObject *flush;          /* fold */
+    struct hrpy_shape *paths; /* router: what items become, by path */
+    size_t path_count;
     PyObject *retry_on; /* function: exceptions to try again after, or NULL */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
     /* source: owned by the thread that set `pulling` */
@@ -171,6 +173,44 @@ static void run_fold(struct hrpy_python_op *op, struct hr_call *call)
         Py_DECREF(result);
     else if (!result || !give(op, call, result))
         fail(op, call);
+}
+
+/* The number of the path that the router has answered with; -1 with an exception set. */
+static Py_ssize_t path_of(const struct hrpy_python_op *op, PyObject *answer)
+{
+    Py_ssize_t path = PyNumber_AsSsize_t(answer, PyExc_IndexError);
+
+    if (path == -1 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "the router must give the number of a path, not %R", answer);
+        return -1;
+    }
+    if (path >= 0 && (size_t)path < op->path_count)
+        return path;
+    PyErr_Format(PyExc_IndexError, "the router chose path %zd; there are %zu", path,
+                 op->path_count);
+    return -1;
+}
+
+/* The router sees the item, and the path gets it in the shape that it needs; one that does
+ * not fit fails there. */
+static void run_route(struct hrpy_python_op *op, PyObject *callable,
+                      struct hr_call *call)
+{
+    PyObject *arg = hrpy_export(op->state, call->in);
+    PyObject *answer = arg ? PyObject_CallOneArg(callable, arg) : NULL;
+    Py_ssize_t path = answer ? path_of(op, answer) : -1;
+
+    Py_XDECREF(answer);
+    if (path >= 0 &&
+        !hrpy_shape_import(op->state, &op->paths[path], arg, true, &call->out[0])) {
+        call->out_count = 1;
+        call->path = (uint32_t)path;
+    } else {
+        fail(op, call);
+    }
+    Py_XDECREF(arg);
 }
 
 static PyObject *open_iterator(struct hrpy_python_op *op, PyObject *callable,
@@ -384,6 +424,8 @@ static void run_one(struct hrpy_python_op *op, PyObject *callable, struct hr_cal
         run_source(op, call, until_ns);
     else if (op->kind == HRPY_FOLD)
         run_fold(op, call);
+    else if (op->kind == HRPY_ROUTE)
+        run_route(op, callable, call);
     else
         run_generator(op, callable, call, until_ns);
 }
@@ -464,6 +506,9 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
     if (!op || atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) > 1)
         return;
     hrpy_shape_fini(&op->shape);
+    for (size_t i = 0; i < op->path_count; i++)
+        hrpy_shape_fini(&op->paths[i]);
+    hr__free(op->paths);
     if (op->iterator)
         hrpy_decref(op->iterator);
     if (op->callable)
@@ -474,6 +519,24 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->retry_on);
     hrpy_decref(op->type);
     hr__free(op);
+}
+
+int hrpy_python_op_set_paths(struct hrpy_python_op *op, PyObject *specs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(specs);
+
+    op->paths = hr__calloc((size_t)n + 1, sizeof(*op->paths));
+    if (!op->paths) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (op->path_count < (size_t)n) {
+        struct hrpy_shape *shape = &op->paths[op->path_count];
+        PyObject *spec = PyTuple_GET_ITEM(specs, (Py_ssize_t)op->path_count++);
+        if (hrpy_shape_init(shape, spec))
+            return -1;
+    }
+    return 0;
 }
 
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)

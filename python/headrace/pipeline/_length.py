@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
-from headrace.pipeline._stages import Aggregate, Pipe
+from headrace.pipeline._stages import Aggregate, Pipe, Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,17 @@ def _after(stage: Stage, n: int) -> int:
         return n // stage.n if stage.drop_last else -(-n // stage.n)
     if isinstance(stage, Pipe) and "generator" not in stage.kind:
         return n
+    if isinstance(stage, Route) and all(_is_even(path) for path in stage.paths):
+        return n
     raise TypeError(
         f"the pipeline has no len(): stage {str(stage)!r} gives any number of items"
+    )
+
+
+def _is_even(path: Sequence[Stage]) -> bool:
+    """Does it make one item of one, so that it does not matter which path one takes?"""
+    return all(
+        (isinstance(stage, Pipe) and "generator" not in stage.kind)
+        or (isinstance(stage, Route) and all(map(_is_even, stage.paths)))
+        for stage in path
     )
