@@ -491,8 +491,6 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
 {
     if (!value->cls)
         Py_RETURN_NONE;
-    if (value->cls == &hrpy_object_class)
-        return Py_NewRef((PyObject *)value->ptr);
     if (value->cls == &hr_array_class)
         return export_array(state, value);
     if (value->cls == &hr_batch_class)
@@ -514,8 +512,14 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
 
 PyObject *hrpy_export(struct hrpy_state *state, struct hr_value *value)
 {
-    PyObject *obj = export_any(state, value);
+    PyObject *obj;
 
+    if (value->cls == &hrpy_object_class) { /* its reference moves; the usual case */
+        obj = value->ptr;
+        *value = HR_VALUE_EMPTY;
+        return obj;
+    }
+    obj = export_any(state, value);
     hr_value_release(value);
     return obj;
 }
