@@ -30,12 +30,12 @@ static enum hr_status read_form(const struct hr_value *value, size_t i,
 {
     const struct hr_buffer *bytes = hr_value_peek_bytes(value);
 
+    *out = (struct form){.dtype = HR_U8, .ndim = 1};
     if (value->cls == &hr_array_class) {
         form_of_array(hr_value_peek_array(value), out);
     } else if (value->cls == &hr_batch_class) {
         form_of_array(hr_batch_peek_array(value), out);
     } else if (bytes != NULL) {
-        *out = (struct form){.dtype = HR_U8, .ndim = 1};
         out->shape[0] = (int64_t)hr_buffer_size(bytes);
         out->data = hr_buffer_data(bytes);
         out->nbytes = hr_buffer_size(bytes);
