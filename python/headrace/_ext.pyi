@@ -64,6 +64,11 @@ def load_image(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: str | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
@@ -73,6 +78,11 @@ def load_image_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: None = None,
 ) -> Op: ...
 def load_image_batch(
@@ -82,6 +92,11 @@ def load_image_batch(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
@@ -91,6 +106,11 @@ def load_image_batch_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> Op: ...
 def resize(
@@ -99,6 +119,7 @@ def resize(
 def resize_op(*, width: int, height: int, scale_algo: str = "bicubic") -> Op: ...
 def read_file(path: str | PathLike[str] | PathLike[bytes], /) -> CPUBuffer: ...
 def read_file_op() -> Op: ...
+def convert_frames_op() -> Op: ...
 def convert_frames(frames: Sequence[ArrayLike], /) -> CPUBuffer: ...
 def as_buffer(obj: ArrayLike, /) -> CPUBuffer: ...
 def pool_stats() -> _PoolStats: ...
