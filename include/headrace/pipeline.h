@@ -126,6 +126,21 @@ HR_API HR_MUST_USE enum hr_status hr_plan_path(struct hr_plan *plan,
 HR_API HR_MUST_USE enum hr_status hr_plan_join(struct hr_plan *plan,
                                                struct hr_error *err);
 
+/* ---- merges: several sources, each with stages of its own, become one ---- */
+
+/* What was added last is the end of a branch; what follows is another one, which begins
+ * with a source. _merge joins the last n of them (0: all), up to 64, of which the very last
+ * is the one in the making: items go on in the order of their arrival. Each source of such a plan
+ * is advanced by a thread of its own, native ones as well. Either all make epochs or none:
+ * one ends when it has ended in every branch. When a source fails, or a stage ends its
+ * branch, the others go on to their ends, and then it is told.
+ * Errors: HR_ERR_STATE (no source yet, a route is open, no branch), HR_ERR_ARG,
+ * HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_plan_branch(struct hr_plan *plan,
+                                                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_merge(struct hr_plan *plan, uint32_t n,
+                                                struct hr_error *err);
+
 /* ---- the stage that was added last: what to do about failures ---- */
 
 enum hr_on_error {

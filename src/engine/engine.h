@@ -33,6 +33,7 @@ enum {
     HR_LANE_FOREIGN,
     HR_LANE_SOURCE, /* a foreign source: helper, consumer, or leader */
     HR_LANE_ASYNC,  /* coroutines: the thread of the language's event loop */
+    HR_LANE_FEED,   /* one of several sources: its own thread */
 };
 #define HR_LANES_NATIVE ((1u << HR_LANE_NATIVE) | (1u << HR_LANE_LIGHT))
 #define HR_LANES_FOREIGN (1u << HR_LANE_FOREIGN)
@@ -123,6 +124,15 @@ struct hr_retries {
 struct hr_worker;
 struct hr_async;
 
+/* One of several sources; see feed.c. */
+struct hr_feed {
+    /* const after creation */
+    uint32_t stage;
+    struct hr_worker *worker; /* its own; NULL: it is the event loop's */
+    /* under lock */
+    int64_t index; /* of its next item */
+};
+
 /* The context given to ops: base first, so that the one is the other. */
 struct hr_engine_ctx {
     struct hr_ctx base;
@@ -201,7 +211,11 @@ struct hr_plan {
     uint32_t edge_count, edges_max;
     uint32_t tail; /* the stage that the next one comes behind */
     struct hr_plan_route routes[HR_PLAN_ROUTES_MAX];
-    uint32_t depth; /* routes that are open */
+    uint32_t depth;                      /* routes that are open */
+    uint32_t branches[HR_SCHED_FAN_MAX]; /* the last stage of each */
+    uint32_t branch_count;
+    bool begins_branch; /* a source has to come */
+    uint32_t source_count;
     uint32_t sink_buffer;
     bool complete; /* has its sink */
     const struct hr_runtime *runtime;
@@ -215,7 +229,9 @@ struct hr_pipeline {
     uint32_t edge_count;
     const struct hr_runtime *runtime;
     bool has_foreign_stage;
-    int32_t source_helper;  /* worker number, -1: none is needed */
+    int32_t source_helper; /* worker number, -1: none is needed */
+    struct hr_feed *feeds; /* where there is more than one source */
+    uint32_t feed_count;
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
     uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
     uint32_t first_arity; /* items that the stage behind the source needs at once */
@@ -478,6 +494,25 @@ int64_t hr__async_in_flight_locked(const struct hr_pipeline *p, uint32_t stage,
 /* The item that it is about, -1: not known. */
 int64_t hr__async_item_locked(const struct hr_pipeline *p,
                               const struct hr_async_task *task) HR_ENGINE_LOCKED;
+
+/* ---- feed.c: sources of a plan that has several ---- */
+void *hr__feed_main(void *worker);
+/* The feed of a stage; NULL: it has none. */
+struct hr_feed *hr__feed_of(const struct hr_pipeline *p, uint32_t stage);
+/* Make those of a plan. Errors: HR_ERR_NOMEM. */
+enum hr_status hr__feeds_new(struct hr_pipeline *p, const struct hr_plan *plan,
+                             struct hr_error *err);
+/* As hr__source_finish_locked. */
+void hr__feed_finish_locked(struct hr_pipeline *p, struct hr_feed *feed,
+                            const struct hr_claim *claim, struct hr_call *call,
+                            int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED;
+/* Wake threads of feeds that can go on: some of them, which then wake others. */
+void hr__feeds_wake_locked(struct hr_pipeline *p,
+                           struct hr_after *after) HR_ENGINE_LOCKED;
+/* Ask a native source for up to call->grant items, within a slice; no lock. Returns the
+ * time. */
+int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
+                              int64_t now_ns);
 
 /* ---- route.c ---- */
 /* Run the native router's task. Lock held on return; returns the time. */

@@ -117,6 +117,9 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__worker_init(p, &p->workers[i], i);
+    for (uint32_t i = 0; i < p->feed_count; i++)
+        if (!plan->stages[p->feeds[i].stage].on_loop)
+            p->feeds[i].worker = &p->workers[p->worker_count - p->feed_count + i];
     status = has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
     return status == HR_OK ? hr__async_new(p, plan, err) : status;
 }
@@ -136,6 +139,7 @@ static void free_all(struct hr_pipeline *p)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
     hr__free(p->edges);
+    hr__free(p->feeds);
     hr__ledger_fini(&p->ledger);
     hr__items_fini(&p->items);
     hr__free(p->workers);
@@ -186,11 +190,18 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->first_arity = (*plan)->sched_stages[1].arity;
     p->read_ahead_prompt = hr__plan_read_ahead(*plan, true);
     p->read_ahead_slow = hr__plan_read_ahead(*plan, false);
+    enum hr_status status = HR_OK;
+    if ((*plan)->source_count > 1)
+        status = hr__feeds_new(p, *plan, err);
+    if (status != HR_OK) {
+        free_all(p);
+        return status;
+    }
     bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
-    p->worker_count = p->num_threads + helper;
+    p->worker_count = p->num_threads + helper + p->feed_count;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;
     p->watchdog = (struct hr_timer){.fn = watch, .cookie = p};
-    enum hr_status status = make_parts(p, *plan, err);
+    status = make_parts(p, *plan, err);
     if (status != HR_OK) {
         free_all(p);
         return status;
@@ -215,10 +226,14 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
 {
     struct hr_worker *w = &p->workers[i];
     bool helper = (int32_t)i == p->source_helper;
+    bool feed = i >= p->worker_count - p->feed_count;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->alive++;
-    int code = HR_SYS(thread_start)(
-        &w->thread, helper ? hr__source_helper_main : hr__worker_main, w);
+    int code = HR_SYS(thread_start)(&w->thread,
+                                    helper ? hr__source_helper_main
+                                    : feed ? hr__feed_main
+                                           : hr__worker_main,
+                                    w);
     if (code == 0) {
         w->started = true;
         return HR_OK;
@@ -230,13 +245,16 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
                         p->worker_count, strerror(code));
 }
 
-/* The source helper first: nothing runs without it. Then as many workers as can be had. */
+/* The threads of sources first: nothing runs without them. Then as many workers as can be had. */
 static enum hr_status start_threads_locked(struct hr_pipeline *p,
                                            struct hr_error *err) HR_ENGINE_LOCKED
 {
     enum hr_status status = HR_OK;
     if (p->source_helper >= 0)
         status = start_worker_locked(p, (uint32_t)p->source_helper, err);
+    for (uint32_t i = 0; i < p->feed_count && status == HR_OK; i++)
+        if (p->feeds[i].worker)
+            status = start_worker_locked(p, p->feeds[i].worker->number, err);
     if (status != HR_OK)
         return status;
     uint32_t wanted = p->num_threads, n = 0;
@@ -351,7 +369,9 @@ bool hr__pipeline_in_source(const struct hr_pipeline *p)
     if (atomic_load_explicit(&p->in_source, memory_order_relaxed) == 0)
         return false; /* thread-local variables are dear to ask for in a library */
     const struct hr_worker *self = hr__worker_self();
-    return (self && self->pipeline == p && self->stage == 0) ||
+    return (self && self->pipeline == p &&
+            (self->stage == 0 ||
+             (self->stage > 0 && hr__feed_of(p, (uint32_t)self->stage)))) ||
            hr__source_is_refilling(p);
 }
 

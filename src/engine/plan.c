@@ -79,12 +79,13 @@ static enum hr_status check_place(const struct hr_plan *plan, bool is_source,
     if (plan->complete)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan has its sink already");
-    if (is_source && plan->count > 0)
+    if (is_source && plan->count > 0 && !plan->begins_branch)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan has its source already");
-    if (!is_source && plan->count == 0)
+    if (!is_source && (plan->count == 0 || plan->begins_branch))
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
-                            "the plan needs a source first");
+                            "the %s needs a source first",
+                            plan->begins_branch ? "branch" : "plan");
     if (plan->depth > 0 && !plan->routes[plan->depth - 1].in_path)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the route needs a path first");
@@ -113,6 +114,10 @@ enum hr_status hr__plan_add(struct hr_plan *plan, enum hr_stage_kind kind,
     plan->sched_stages[plan->count] = (struct hr_sched_stage){
         .kind = kind, .lane = lane, .concurrency = 1, .arity = 1, .failures_max = -1};
     plan->tail = plan->count++;
+    if (kind == HR_STAGE_SOURCE) {
+        plan->source_count++;
+        plan->begins_branch = false;
+    }
     return HR_OK;
 }
 
@@ -246,13 +251,15 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
 
 static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
 {
-    if (plan->count < 2 || plan->complete ||
+    if (plan->count < 2 || plan->complete || plan->begins_branch ||
+        plan->sched_stages[plan->count - 1].kind == HR_STAGE_SOURCE ||
         plan->sched_stages[plan->count - 1].kind == HR_STAGE_MERGE)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan's last stage is its %s, not one that has tasks",
-                            plan->complete    ? "sink"
-                            : plan->count < 2 ? "source"
-                                              : "join");
+                            plan->complete ? "sink"
+                            : plan->stages[plan->count - 1].body == HR_BODY_MERGE
+                                ? "join"
+                                : "source");
     return HR_OK;
 }
 
@@ -298,6 +305,9 @@ enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
     if (plan->depth > 0)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the sink comes in the midst of a route");
+    if (plan->branch_count > 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan has branches that were not merged");
     enum hr_status status =
         hr__plan_add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
     if (status != HR_OK)

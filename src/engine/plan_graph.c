@@ -164,6 +164,48 @@ enum hr_status hr_plan_join(struct hr_plan *plan, struct hr_error *err)
     return HR_OK;
 }
 
+/* ---- merges ---- */
+
+enum hr_status hr_plan_branch(struct hr_plan *plan, struct hr_error *err)
+{
+    if (plan->count == 0 || plan->complete || plan->depth > 0 || plan->begins_branch)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "a branch begins behind a source or a stage, and not in a "
+                            "route");
+    if (plan->branch_count == HR_SCHED_FAN_MAX - 1)
+        return hr_error_set(err, HR_ERR_ARG, "pipeline", 0, "more than %d branches",
+                            HR_SCHED_FAN_MAX);
+    plan->branches[plan->branch_count++] = plan->tail;
+    plan->begins_branch = true;
+    return HR_OK;
+}
+
+enum hr_status hr_plan_merge(struct hr_plan *plan, uint32_t n, struct hr_error *err)
+{
+    uint32_t others = n > 0 ? n - 1 : plan->branch_count;
+    if (others == 0 || others > plan->branch_count || plan->depth > 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan has not %u branches to be merged", others + 1);
+    uint32_t last = plan->tail, before = plan->edge_count;
+    uint32_t first = plan->branch_count - others;
+    enum hr_status status =
+        hr__plan_add(plan, HR_STAGE_MERGE, HR_BODY_MERGE, HR_LANE_NATIVE, "merge", err);
+    if (status != HR_OK)
+        return status;
+    for (uint32_t i = first; i < plan->branch_count && status == HR_OK; i++)
+        status = hr__plan_connect(plan, plan->branches[i], plan->tail, err);
+    if (status == HR_OK)
+        status = hr__plan_connect(plan, last, plan->tail, err);
+    if (status != HR_OK) {
+        plan->edge_count = before;
+        plan->count--;
+        plan->tail = last;
+        return status;
+    }
+    plan->branch_count = first;
+    return HR_OK;
+}
+
 /* ---- the scheduler's plan ---- */
 
 static uint32_t max_u32(uint32_t a, uint32_t b)
@@ -198,8 +240,10 @@ uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t edge)
     if (from->order == HR_ORDER_INPUT && held > 1)
         held *= 2;
     uint32_t places = held + next;
-    if (from->kind == HR_STAGE_SOURCE)
+    if (from->kind == HR_STAGE_SOURCE && plan->source_count == 1)
         return hr__plan_read_ahead(plan, true);
+    if (from->kind == HR_STAGE_SOURCE)
+        places = max_u32(READ_AHEAD, 2 * next);
     return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
 }
 

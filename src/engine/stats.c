@@ -76,7 +76,8 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
         if (p->edges[e].to != i)
             continue;
         hr__sched_edge_fill(p->sched, e, &fill);
-        out->capacity += i == 1 ? hr__source_read_ahead_locked(p) : fill.capacity;
+        bool read_ahead = i == 1 && p->feed_count == 0;
+        out->capacity += read_ahead ? hr__source_read_ahead_locked(p) : fill.capacity;
         if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
             out->queued = fill.filled;
     }

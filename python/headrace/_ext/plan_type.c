@@ -351,6 +351,28 @@ static PyObject *plan_join(PyObject *obj, PyObject *unused)
     return done(obj, hr_plan_join(self->plan, &err), &err);
 }
 
+static PyObject *plan_branch(PyObject *obj, PyObject *unused)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+
+    (void)unused;
+    if (check_open(self))
+        return NULL;
+    return done(obj, hr_plan_branch(self->plan, &err), &err);
+}
+
+static PyObject *plan_merge(PyObject *obj, PyObject *args)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    unsigned int n;
+
+    if (check_open(self) || !PyArg_ParseTuple(args, "I:merge", &n))
+        return NULL;
+    return done(obj, hr_plan_merge(self->plan, n, &err), &err);
+}
+
 static PyObject *plan_on_error(PyObject *obj, PyObject *raises)
 {
     struct plan *self = (struct plan *)obj;
@@ -451,6 +473,8 @@ ALONE(plan_fold)
 ALONE(plan_route)
 ALONE(plan_path)
 ALONE(plan_join)
+ALONE(plan_branch)
+ALONE(plan_merge)
 ALONE(plan_on_error)
 ALONE(plan_retry)
 ALONE(plan_disaggregate)
@@ -540,6 +564,10 @@ static PyMethodDef plan_methods[] = {
      "path($self, /)\n--\n\nBegin the next path of the route."},
     {"join", plan_join_alone, METH_NOARGS,
      "join($self, /)\n--\n\nEnd the route: its paths join."},
+    {"branch", plan_branch_alone, METH_NOARGS,
+     "branch($self, /)\n--\n\nBegin another branch, with a source of its own."},
+    {"merge", plan_merge_alone, METH_VARARGS,
+     "merge($self, n, /)\n--\n\nThe last n branches become one."},
     {"on_error", plan_on_error_alone, METH_O,
      "on_error($self, raises, /)\n--\n\n"
      "The first failure of the stage that was added last ends the run, or not."},

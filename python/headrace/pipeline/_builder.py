@@ -9,15 +9,16 @@ from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
+from headrace.pipeline._merge import Merge
 from headrace.pipeline._pipeline import Pipeline
-from headrace.pipeline._plan import Policy, add_stage
+from headrace.pipeline._plan import Policy, add_chain
 from headrace.pipeline._policy import check_on_error, check_retry
 from headrace.pipeline._report import Reporter
-from headrace.pipeline._shapes import resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
     Disaggregate,
     Fold,
+    Merged,
     Pipe,
     Route,
     Sink,
@@ -57,7 +58,7 @@ class PipelineBuilder:
     """
 
     def __init__(self) -> None:
-        self._source: Source | None = None
+        self._source: Source | Merged | None = None
         self._stages: list[Stage] = []
         self._sink: Sink | None = None
 
@@ -70,7 +71,7 @@ class PipelineBuilder:
 
     def add_source(
         self,
-        source: Iterable[Any] | AsyncIterable[Any],
+        source: Iterable[Any] | AsyncIterable[Any] | Merge,
         *,
         continuous: bool = False,
     ) -> PipelineBuilder:
@@ -87,18 +88,25 @@ class PipelineBuilder:
                 pipeline's event loop; what is both is taken as a plain iterable.
                 Another `Pipeline` may be one: it starts when it is
                 needed, what ends it is raised here as well, and it is stopped when
-                this one is.
+                this one is. A `~headrace.pipeline.defs.Merge` makes one source of
+                several builders.
             continuous: Iterate the source again and again. Each pass is an *epoch*: an
                 iterator over the pipeline ends with it, and the next one goes on with
                 the next epoch, whose items are prepared meanwhile. Batches do not go
                 across. Items and failures are numbered through all epochs.
 
         Raises:
-            ValueError: There is a source already, or it is not iterable.
+            ValueError: There is a source already, or it is not iterable; or a merge is
+                said to be continuous, which its sources say.
 
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
+        if isinstance(source, Merge):
+            if continuous:
+                raise ValueError("continuous= is for the sources that are merged")
+            self._source = source._resolve()
+            return self
         if not hasattr(source, "__iter__") and not hasattr(source, "__aiter__"):
             raise ValueError(f"source must be iterable, got {source!r}")
         if continuous and isinstance(source, Pipeline) and not source._continuous:
@@ -282,6 +290,11 @@ class PipelineBuilder:
         text = check_text("name", name)
         return self._add(Route(resolve_router(router, keys), text, stages))
 
+    def _as_branch(self) -> tuple[Source | Merged, tuple[Stage, ...]]:
+        if self._source is None:
+            raise ValueError("a pipeline that is merged needs a source")
+        return self._source, tuple(self._stages)
+
     def _as_path(self) -> tuple[Stage, ...]:
         if self._source is not None or self._sink is not None:
             raise ValueError("a path must have no source and no sink of its own")
@@ -340,19 +353,10 @@ class PipelineBuilder:
         threads = 0 if num_threads is None else check_count("num_threads", num_threads)
         policy = Policy(check_max_failures(max_failures), check_on_error(on_error))
         interval = check_interval(report_stats_interval)
-        source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
-        plan.source(
-            self._source.iterable,
-            str(self._source),
-            source_shape,
-            self._source.continuous,
-            self._source.is_async,
-        )
-        for stage, shape in zip(self._stages, shapes, strict=True):
-            add_stage(plan, stage, shape, policy)
+        add_chain(plan, self._source, self._stages, policy)
         plan.sink(self._sink.buffer_size)
-        inner = self._source.iterable
+        inner = _inner_of(self._source)
         engine = plan.build(
             threads,
             note_stage,
@@ -371,3 +375,14 @@ def _check_path(path: object) -> PipelineBuilder:
     if not isinstance(path, PipelineBuilder):
         raise TypeError(f"a path must be a PipelineBuilder, got {path!r}")
     return path
+
+
+def _inner_of(source: Source | Merged) -> Pipeline | None:
+    """Return the pipeline that is the source, if one is."""
+    if isinstance(source, Source):
+        return source.iterable if isinstance(source.iterable, Pipeline) else None
+    if any(isinstance(one.iterable, Pipeline) for one in source.sources):
+        raise TypeError(
+            "a pipeline that was built can't be a source in a merge; merge its builder"
+        )
+    return None

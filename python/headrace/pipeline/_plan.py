@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 
 from headrace import _ext
 from headrace.pipeline._per_worker import PerWorker
-from headrace.pipeline._shapes import RouteShapes
-from headrace.pipeline._stages import Aggregate, Disaggregate, Fold, Pipe, Route
+from headrace.pipeline._shapes import MergedShapes, RouteShapes, resolve_shapes
+from headrace.pipeline._stages import (
+    Aggregate,
+    Disaggregate,
+    Fold,
+    Pipe,
+    Route,
+    Source,
+)
 
 if TYPE_CHECKING:
-    from headrace.pipeline._shapes import StageShape
-    from headrace.pipeline._stages import MaxFailures, Stage
+    from collections.abc import Sequence
+
+    from headrace.pipeline._shapes import Shape, StageShape
+    from headrace.pipeline._stages import MaxFailures, Merged, Stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +40,50 @@ class Policy:
         return None if value < 0 else value
 
 
-def add_stage(plan: _ext.Plan, stage: Stage, shape: StageShape, policy: Policy) -> None:
-    """Add a stage, or a route with those of its paths, behind what the plan has."""
+def add_chain(
+    plan: _ext.Plan, source: Source | Merged, stages: Sequence[Stage], policy: Policy
+) -> None:
+    """Add a source, or several that are merged, and stages up to the sink."""
+    shape, shapes = resolve_shapes(source, stages)
+    _add_source(plan, source, shape, policy)
+    _add_stages(plan, stages, shapes, policy)
+
+
+def _add_source(
+    plan: _ext.Plan,
+    source: Source | Merged,
+    shape: Shape | MergedShapes,
+    policy: Policy,
+) -> None:
+    if isinstance(source, Source):
+        assert not isinstance(shape, MergedShapes)
+        plan.source(
+            source.iterable, str(source), shape, source.continuous, source.is_async
+        )
+        return
+    assert isinstance(shape, MergedShapes)
+    for i, (branch, of) in enumerate(zip(source.branches, shape.branches, strict=True)):
+        if i > 0:
+            plan.branch()
+        _add_source(plan, branch[0], of.source, policy)
+        _add_stages(plan, branch[1], of.stages, policy)
+    if len(source.branches) > 1:
+        plan.merge(len(source.branches))
+
+
+def _add_stages(
+    plan: _ext.Plan,
+    stages: Sequence[Stage],
+    shapes: Sequence[StageShape],
+    policy: Policy,
+) -> None:
+    for stage, shape in zip(stages, shapes, strict=True):
+        _add_stage(plan, stage, shape, policy)
+
+
+def _add_stage(
+    plan: _ext.Plan, stage: Stage, shape: StageShape, policy: Policy
+) -> None:
     raises = policy.raises
     if isinstance(stage, Route):
         _add_route(plan, stage, shape, policy)
@@ -60,8 +111,7 @@ def _add_route(
     plan.on_error(True)
     for path, shapes in zip(stage.paths, shape.paths, strict=True):
         plan.path()
-        for inner, inner_shape in zip(path, shapes, strict=True):
-            add_stage(plan, inner, inner_shape, policy)
+        _add_stages(plan, path, shapes, policy)
     plan.join()
 
 

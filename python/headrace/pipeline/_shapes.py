@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace._ext import Op
-from headrace.pipeline._stages import Aggregate, Fold, Pipe, Route
+from headrace.pipeline._stages import Aggregate, Fold, Merged, Pipe, Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.pipeline._stages import Stage
+    from headrace.pipeline._stages import Source, Stage
 
 Shape: TypeAlias = "str | tuple[tuple[int | str, str], ...]"
 
@@ -208,9 +208,46 @@ def _resolve(
     return need, shapes
 
 
+@dataclass(frozen=True, slots=True)
+class ChainShapes:
+    """The shapes of one branch of a merge: of its source, and of its stages."""
+
+    source: Shape | MergedShapes
+    stages: list[StageShape]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedShapes:
+    """Those of its branches."""
+
+    branches: tuple[ChainShapes, ...]
+
+
+def _kind_of(source: Source | Merged) -> _Kind:
+    if not isinstance(source, Merged):
+        return _ANY
+    ends = [_kinds(stages, _kind_of(of))[-1] for of, stages in source.branches]
+    return ends[0] if all(end == ends[0] for end in ends) else _ANY
+
+
+def _of_source(source: Source | Merged, need: _Need) -> Shape | MergedShapes:
+    if not isinstance(source, Merged):
+        return _shape(need)
+    return MergedShapes(
+        tuple(_of_chain(of, stages, need) for of, stages in source.branches)
+    )
+
+
+def _of_chain(
+    source: Source | Merged, stages: Sequence[Stage], need: _Need
+) -> ChainShapes:
+    before, shapes = _resolve(stages, _kind_of(source), need)
+    return ChainShapes(_of_source(source, before), shapes)
+
+
 def resolve_shapes(
-    stages: Sequence[Stage],
-) -> tuple[Shape, list[StageShape]]:
+    source: Source | Merged, stages: Sequence[Stage]
+) -> tuple[Shape | MergedShapes, list[StageShape]]:
     """Return the shapes of the source's items and of the results of each stage.
 
     None stands for stages that run natively. A disaggregate() runs natively where
@@ -220,5 +257,5 @@ def resolve_shapes(
         TypeError: Two stages do not fit together.
 
     """
-    need, shapes = _resolve(stages, _ANY, "object")
-    return _shape(need), shapes
+    chain = _of_chain(source, stages, "object")
+    return chain.source, chain.stages

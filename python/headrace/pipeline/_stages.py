@@ -46,6 +46,30 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """Several sources, each with stages of its own, that become one."""
+
+    branches: tuple[tuple[Source | Merged, tuple[Stage, ...]], ...]
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, of merges inside of it, too."""
+        found: list[Source] = []
+        for source, _ in self.branches:
+            found += source.sources if isinstance(source, Merged) else [source]
+        return found
+
+    @property
+    def continuous(self) -> bool:
+        """Whether there are epochs, which all of its sources agree on."""
+        return self.sources[0].continuous
+
+    def __str__(self) -> str:
+        branches = (" → ".join(map(str, (b[0], *b[1]))) for b in self.branches)
+        return f"merge({' | '.join(branches)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Pipe:
     """A stage that applies an operation to each item, or to one field of it."""
 
