@@ -193,34 +193,6 @@ struct hr_after {
     struct hr_item *released;
 };
 
-/* A route of a plan in the making. */
-struct hr_plan_route {
-    uint32_t stage;
-    uint32_t ends[HR_SCHED_FAN_MAX]; /* the last stage of each path; empty: the route */
-    uint32_t end_count;
-    bool in_path;
-};
-
-enum { HR_PLAN_ROUTES_MAX = 8 };
-
-struct hr_plan {
-    struct hr_stage *stages;
-    struct hr_sched_stage *sched_stages;
-    uint32_t count, capacity;
-    struct hr_sched_edge *edges; /* their capacities are worked out in the end */
-    uint32_t edge_count, edges_max;
-    uint32_t tail; /* the stage that the next one comes behind */
-    struct hr_plan_route routes[HR_PLAN_ROUTES_MAX];
-    uint32_t depth;                      /* routes that are open */
-    uint32_t branches[HR_SCHED_FAN_MAX]; /* the last stage of each */
-    uint32_t branch_count;
-    bool begins_branch; /* a source has to come */
-    uint32_t source_count;
-    uint32_t sink_buffer;
-    bool complete; /* has its sink */
-    const struct hr_runtime *runtime;
-};
-
 struct hr_pipeline {
     /* const after creation */
     struct hr_stage *stages;

@@ -12,7 +12,7 @@
  * numbers its own items. */
 #include "base/mem.h"
 #include "base/sys.h"
-#include "engine/engine.h"
+#include "engine/plan.h"
 #include "base/banned.h"
 
 #define SLICE_NS 1000000

@@ -251,16 +251,18 @@ enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
 
 static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
 {
-    if (plan->count < 2 || plan->complete || plan->begins_branch ||
-        plan->sched_stages[plan->count - 1].kind == HR_STAGE_SOURCE ||
-        plan->sched_stages[plan->count - 1].kind == HR_STAGE_MERGE)
-        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
-                            "the plan's last stage is its %s, not one that has tasks",
-                            plan->complete ? "sink"
-                            : plan->stages[plan->count - 1].body == HR_BODY_MERGE
-                                ? "join"
-                                : "source");
-    return HR_OK;
+    enum hr_stage_body body =
+        plan->count > 0 ? plan->stages[plan->count - 1].body : HR_BODY_SOURCE;
+    const char *what = body == HR_BODY_SINK    ? "sink"
+                       : body == HR_BODY_MERGE ? "join"
+                       : body == HR_BODY_SOURCE || body == HR_BODY_FOREIGN_SOURCE
+                           ? "source"
+                           : NULL;
+    if (!what)
+        return HR_OK;
+    return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                        "the plan's last stage is its %s, not one that has tasks",
+                        what);
 }
 
 enum hr_status hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error,
