@@ -26,6 +26,7 @@ struct hr_call {
     enum hr_task_outcome outcome;
     uint32_t out_count;
     struct hr_value out[HR_SCHED_GRANT_MAX];
+    uint32_t path;             /* of a router: where out[0], the item, is to go */
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
     int64_t end_ns;            /* when the call was over; 0: not told. For traces */
@@ -94,6 +95,10 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
  * HR_ERR_STATE (there is none). */
 enum hr_status hr__plan_timeout(struct hr_plan *plan, int64_t timeout_ns,
                                 struct hr_error *err);
+/* A router (see hr_plan_route): a call takes the item, and gives it as its output with the
+ * number of the path. */
+enum hr_status hr__plan_foreign_route(struct hr_plan *plan, const char *name,
+                                      struct hr_foreign *foreign, struct hr_error *err);
 
 /* The stage added last, a foreign one, runs on the runtime's event loop (async.h). */
 void hr__plan_on_loop(struct hr_plan *plan);
@@ -117,6 +122,9 @@ enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, uint64_t epoch,
 
 /* The consumer is about to attach, or has attached: workers leave and stay away. */
 void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
+
+/* Would a refill do something? A hint. */
+bool hr__pipeline_refill_due(const struct hr_pipeline *pipeline);
 
 /* Attached, inside next(): advance a fast foreign source if its read-ahead is half
  * used. Never waits. */

@@ -45,6 +45,10 @@ void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
 {
     if ((int32_t)number == p->source_helper)
         (void)snprintf(out, size, "hr-source");
+    else if (number != UINT32_MAX && number >= p->worker_count - p->feed_count &&
+             p->feed_count > 0)
+        (void)snprintf(out, size, "hr-source-%u",
+                       (number - (p->worker_count - p->feed_count)) % 1000);
     else if (number == UINT32_MAX)
         (void)snprintf(out, size, "hr-asyncio");
     else
@@ -211,6 +215,11 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
 void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns)
 {
+    if ((stage == 0) != (w->stage == 0)) { /* relaxed: for this thread; see there */
+        uint32_t change = stage == 0 ? 1 : UINT32_MAX;
+        atomic_fetch_add_explicit(&w->pipeline->in_source, change,
+                                  memory_order_relaxed);
+    }
     w->stage = stage;
     atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
@@ -490,24 +499,18 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
-/* grant: see hr__source_grant_locked. */
-static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
-                               uint32_t grant, int64_t now_ns, struct hr_after *after)
-    HR_ACQUIRE(hr__engine_role)
+int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
+                              int64_t now_ns)
 {
-    struct hr_pipeline *p = w->pipeline;
-    struct hr_source *source = &p->stages[claim->stage].source;
-    struct hr_call *call = &w->calls[0];
-    struct hr_value none = HR_VALUE_EMPTY;
+    enum hr_status status = HR_OK;
+    int64_t begin_ns = now_ns;
     call->out_count = 0;
     call->error = (struct hr_error){0};
-    enum hr_status status = claim->closing ? HR_END : HR_OK;
-    int64_t end_ns = now_ns;
-    while (status == HR_OK && call->out_count < grant &&
-           end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < call->grant &&
+           now_ns - begin_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
-        end_ns = HR_SYS(now_ns)();
+        now_ns = HR_SYS(now_ns)();
         if (status == HR_OK)
             call->out_count++;
         else
@@ -517,8 +520,26 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
                     : status == HR_EPOCH ? HR_TASK_EPOCH
                     : status == HR_END   ? HR_TASK_DONE
                                          : HR_TASK_FAILED;
-    call->exception = none;
+    call->exception = HR_VALUE_EMPTY;
     call->prompt = source->cls->is_prompt != 0;
+    return now_ns;
+}
+
+/* grant: see hr__source_grant_locked. */
+static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
+                               uint32_t grant, int64_t now_ns, struct hr_after *after)
+    HR_ACQUIRE(hr__engine_role)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_source *source = &p->stages[claim->stage].source;
+    struct hr_call *call = &w->calls[0];
+    int64_t end_ns = now_ns;
+    call->grant = grant;
+    call->out_count = 0;
+    call->outcome = HR_TASK_DONE;
+    call->exception = HR_VALUE_EMPTY;
+    if (!claim->closing)
+        end_ns = hr__source_ask_native(source, call, now_ns);
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);
@@ -585,6 +606,9 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         break;
     case HR_BODY_SPREAD:
         end_ns = run_spread_task(w, claim, after);
+        break;
+    case HR_BODY_ROUTE:
+        end_ns = hr__route_run_task(w, claim, after);
         break;
     default:
         end_ns = run_source_task(w, claim, grant, now_ns, after);
