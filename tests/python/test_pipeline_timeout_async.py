@@ -217,7 +217,7 @@ def test_s5_a_coroutine_that_ignores_it_is_given_up(kind):
 def test_s5_its_result_is_dropped():
     async def op(x):
         if x == 0:
-            await ignore_cancellation(0.6)
+            await ignore_cancellation(0.9)
         else:
             await asyncio.sleep(0.2)
         return x
@@ -232,7 +232,7 @@ def test_s5_a_generator_that_ignores_it_is_given_up():
     async def op(x):
         yield x
         if x == 1:
-            await ignore_cancellation(0.6)
+            await ignore_cancellation(0.9)
         await asyncio.sleep(0.15)
         yield -x
 
