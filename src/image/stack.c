@@ -117,8 +117,9 @@ enum hr_status hr_image_stack(const struct hr_value *frames, size_t n,
     status = hr_array_alloc(first.dtype, first.ndim + 1, shape, out, err);
     for (size_t i = 0; status == HR_OK && first.nbytes > 0 && i < n; i++) {
         status = read_form(&frames[i], i, &frame, err);
-        memcpy((char *)hr_array_data(*out) + i * first.nbytes, frame.data,
-               first.nbytes);
+        if (status == HR_OK)
+            memcpy((char *)hr_array_data(*out) + i * first.nbytes, frame.data,
+                   first.nbytes);
     }
     return status;
 }
