@@ -459,6 +459,8 @@ int64_t hr__async_item_locked(const struct hr_pipeline *p,
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* It usually takes under 1 µs per item. */
+bool hr__source_is_quick_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* How many items the source may be ahead. */
 uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
