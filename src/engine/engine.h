@@ -150,7 +150,8 @@ struct hr_worker {
     struct hr_engine_ctx ctx;
     void *foreign_thread;
     bool attached;
-    int64_t park_limit_ns;
+    int64_t room_limit_ns, look_limit_ns; /* see worker.c */
+    bool looked;                          /* parked last until a look was due */
     struct hr_call calls[HR_SCHED_GRANT_MAX];
     struct hr_claim claims[HR_SCHED_GRANT_MAX];
     /* under lock */
