@@ -64,6 +64,11 @@ def load_image(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: str | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
@@ -73,6 +78,11 @@ def load_image_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: None = None,
 ) -> Op: ...
 def load_image_batch(
@@ -82,6 +92,11 @@ def load_image_batch(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
@@ -91,6 +106,11 @@ def load_image_batch_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> Op: ...
 def resize(
@@ -169,9 +189,9 @@ class Plan:
     ) -> None: ...
     def pipe_python(
         self,
-        op: Callable[[Any], Any] | None,
+        op: Callable[..., Any] | None,
         kind: Literal[
-            "function", "generator", "iterate", "coroutine", "async generator"
+            "function", "generator", "iterate", "coroutine", "async generator", "submit"
         ],
         name: str,
         concurrency: int,
@@ -179,6 +199,7 @@ class Plan:
         key: _Key,
         max_failures: _MaxFailures,
         want: _Shape,
+        per_worker: bool = False,
         /,
     ) -> None: ...
     def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
@@ -255,8 +276,12 @@ class Bridge:
     ) -> None: ...
     def stages(
         self, /
-    ) -> list[tuple[int, str, Literal["source", "map", "expand"], int, bool]]: ...
+    ) -> list[
+        tuple[int, str, Literal["source", "map", "expand", "submit"], int, bool]
+    ]: ...
     def fileno(self, /) -> int: ...
+    def ring(self, /) -> None: ...
+    def hush(self, /) -> None: ...
     def rung(self, /) -> None: ...
     def pump(self, /) -> None: ...
     def take(self, stage: int, /) -> int: ...
@@ -264,7 +289,10 @@ class Bridge:
     def call(self, task: int, /) -> Any: ...
     def open(self, task: int, /) -> AsyncIterator[Any]: ...
     def done(self, task: int, result: Any, /) -> None: ...
-    def fail(self, task: int, exception: BaseException, /) -> None: ...
+    def fail(
+        self, task: int, exception: BaseException, fatal: bool = False, /
+    ) -> None: ...
+    def item(self, task: int, /) -> int: ...
     def release(self, task: int, /) -> None: ...
     def give(self, task: int, value: Any, /) -> int: ...
     def repeats(self, task: int, /) -> bool: ...

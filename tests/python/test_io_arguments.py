@@ -22,7 +22,10 @@ from headrace.io import (
     to_torch,
 )
 
-IMAGE = "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
+IMAGE = (
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', "
+    "layout='HWC', dtype=None, mean=None, std=None, exact=False"
+)
 SIGNATURES = {
     "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
     "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
