@@ -65,7 +65,7 @@ EXPERIMENT = Experiment(
         Side(TORCH, partial(_measure, partial(decode.torch_workers, batch=BATCH))),
     ),
     goals=(
-        Goal(HEADRACE, FAULTS, at_most=1),
+        Goal(HEADRACE, FAULTS, at_most=0.1),
         Goal(TORCH, PEAK, over=HEADRACE, at_least=4),
     ),
     prepare=pictures.prepare,
