@@ -165,7 +165,8 @@ struct hr_worker {
     struct hr_engine_ctx ctx;
     void *foreign_thread;
     bool attached;
-    int64_t park_limit_ns;
+    int64_t room_limit_ns, look_limit_ns; /* see worker.c */
+    bool looked;                          /* parked last until a look was due */
     struct hr_call calls[HR_SCHED_GRANT_MAX];
     struct hr_claim claims[HR_SCHED_GRANT_MAX];
     /* under lock */
@@ -481,10 +482,11 @@ void hr__feed_finish_locked(struct hr_pipeline *p, struct hr_feed *feed,
 /* Wake threads of feeds that can go on: some of them, which then wake others. */
 void hr__feeds_wake_locked(struct hr_pipeline *p,
                            struct hr_after *after) HR_ENGINE_LOCKED;
-/* Ask a native source for up to call->grant items, within a slice; no lock. Returns the
- * time. */
+/* Ask a native source for up to call->grant items, within a slice; no lock. quick: it will
+ * not take that long by far, so the clock is read at the end only; each reading costs what
+ * the engine does for a third of an item. Returns the time. */
 int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
-                              int64_t now_ns);
+                              bool quick, int64_t now_ns);
 
 /* ---- route.c ---- */
 /* Run the native router's task. Lock held on return; returns the time. */
@@ -500,6 +502,8 @@ void hr__route_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* It usually takes under 1 µs per item. */
+bool hr__source_is_quick_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* How many items the source may be ahead. */
 uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
