@@ -279,6 +279,15 @@ static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 
 /* ---- start and stop ---- */
 
+/* The threads that did start have been told to end. One that is in the source already
+ * is given a second; the finalizer sees to it otherwise. */
+static void join_the_started(struct engine *self)
+{
+    Py_BEGIN_ALLOW_THREADS
+    (void)hr_pipeline_stop(self->pipeline, HR_SYS(now_ns)() + 5 * SLICE_NS, NULL);
+    Py_END_ALLOW_THREADS
+}
+
 static PyObject *engine_start(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
@@ -300,6 +309,8 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     Py_END_ALLOW_THREADS
     hrpy_log_flush(self->state);
     if (status != HR_OK) {
+        if (status == HR_ERR_THREAD)
+            join_the_started(self);
         self->started = before;
         return hrpy_raise(self->state, &err);
     }
