@@ -38,12 +38,13 @@ _CANCELLED, _ENDED = 1, 2
 
 def start_loop(bridge: Bridge) -> threading.Thread | None:
     """Start the thread of a pipeline's loop, unless there is one or the run is over."""
-    if not bridge.expect():
-        return None
     thread = threading.Thread(
         target=_main, args=(bridge,), name="headrace-asyncio", daemon=True
     )
+    # A KeyboardInterrupt may come after any instruction: what was expected is given up.
     try:
+        if not bridge.expect():
+            return None
         thread.start()
     except BaseException:
         bridge.abandon()
