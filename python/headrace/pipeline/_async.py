@@ -20,6 +20,7 @@ import inspect
 import logging
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class _Loop:
         else:
             run = self._run_streams(index)
         task = self._loop.create_task(run, name=f"headrace: {name}")
-        task.add_done_callback(self._runner_ended)
+        task.add_done_callback(partial(self._runner_ended, index))
         runners.append(task)
         return True
 
@@ -162,10 +163,16 @@ class _Loop:
                 for task in runners:
                     task.cancel()
 
-    def _runner_ended(self, task: asyncio.Task[None]) -> None:
-        exc = None if task.cancelled() else task.exception()
-        if exc is not None:
-            self._bridge.fatal(exc)
+    def _runner_ended(self, index: int, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            exc = task.exception()
+            if exc is not None:
+                self._bridge.fatal(exc)
+        elif not self._ended:
+            # An operation cancelled it before its first step: another one for it.
+            self._runners[index].remove(task)
+            self._bridge.woken(index)
+            self._wake(index)
 
     # ---- runners ----
 
