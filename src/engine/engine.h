@@ -240,6 +240,7 @@ struct hr_pipeline {
     _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
+    _Atomic bool rests;              /* ended; release, acquire by hr__pipeline_visit */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
     /* for consumers: written under lock (release), read by them (acquire); NULL: off */

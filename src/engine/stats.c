@@ -197,22 +197,21 @@ struct hr_value hr__pipeline_take_final_exception(struct hr_pipeline *p)
 int hr__pipeline_visit(struct hr_pipeline *p, hr_visit_fn visit, void *cookie)
 {
     int result = 0;
-    if (hr__pipeline_forked(p))
+    if (!atomic_load_explicit(&p->rests, memory_order_acquire) ||
+        hr__pipeline_forked(p))
         return result;
     hr__engine_lock(p);
-    if (p->ended) {
-        for (size_t i = 0; i < p->ledger.count && result == 0; i++)
-            result = visit(&p->ledger.entries[i]->exception, true, cookie);
-        if (result == 0)
-            result = visit(&p->ledger.final.exception, false, cookie);
-        hr__mutex_lock(&p->sink.lock);
-        for (uint32_t i = 0; i < p->sink.count && result == 0; i++) {
-            hr_handle handle = p->sink.ring[(p->sink.head + i) & p->sink.mask];
-            if (handle)
-                result = visit(&hr__item_of(handle)->value, false, cookie);
-        }
-        hr__mutex_unlock(&p->sink.lock);
+    for (size_t i = 0; i < p->ledger.count && result == 0; i++)
+        result = visit(&p->ledger.entries[i]->exception, true, cookie);
+    if (result == 0)
+        result = visit(&p->ledger.final.exception, false, cookie);
+    hr__mutex_lock(&p->sink.lock);
+    for (uint32_t i = 0; i < p->sink.count && result == 0; i++) {
+        hr_handle handle = p->sink.ring[(p->sink.head + i) & p->sink.mask];
+        if (handle)
+            result = visit(&hr__item_of(handle)->value, false, cookie);
     }
+    hr__mutex_unlock(&p->sink.lock);
     hr__engine_unlock_only(p);
     return result;
 }
