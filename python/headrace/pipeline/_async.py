@@ -162,7 +162,11 @@ class _Loop:
             if not future.done():
                 future.set_result(None)
         elif not self._bridge.wanted(number):
-            self._streams[number].cancel()
+            runner = self._streams[number]
+            # One that is handing in just now sees it by itself; a cancellation would
+            # hit what it does next.
+            if runner is not asyncio.current_task(self._loop):
+                runner.cancel()
 
     def _on_state(self, state: int) -> None:
         if state == _ENDED:
