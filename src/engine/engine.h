@@ -249,6 +249,7 @@ struct hr_pipeline {
     _Atomic uint32_t refill_ready;
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
+    _Atomic bool rests;              /* ended; release, acquire by hr__pipeline_visit */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
 

@@ -873,3 +873,31 @@ def test_len():
     assert len(build(at_once)) == 10
     with pytest.raises(TypeError, match="any number of items"):
         len(build(spread))
+
+
+def test_streams_that_a_later_failure_ends_have_not_failed():
+    """Nor has what their runners go on with: each is cancelled where it stands."""
+
+    async def spread(x):
+        for y in range(x % 4):
+            await asyncio.sleep(0)
+            yield x, y
+
+    def then(x):
+        if x == (41, 0):
+            raise LookupError
+        return x
+
+    for _ in range(60):
+        pipeline = (
+            PipelineBuilder()
+            .add_source(range(120))
+            .pipe(spread, concurrency=7)
+            .pipe(then, on_error="raise")
+            .add_sink(4)
+            .build(num_threads=3)
+        )
+        with pytest.raises(LookupError):
+            list(pipeline)
+        pipeline.stop()
+        assert [f.stage for f in pipeline.failures] == ["then"]

@@ -43,6 +43,10 @@ int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
 /* That long from now. */
 int64_t hrpy_engine_deadline(int64_t timeout_ns);
 
+/* ---- engine_gc.c ---- */
+/* tp_traverse of what the core holds for a run that has ended. */
+int hrpy_visit_pipeline(struct hr_pipeline *pipeline, visitproc visit, void *arg);
+
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);
 PyObject *hrpy_engine_summary(PyObject *engine, PyObject *unused);

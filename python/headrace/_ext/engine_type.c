@@ -18,7 +18,8 @@
  * pipeline. The engine visits the callables of its stages, each held by one reference,
  * so such a ring is found; the finalizer ends the threads before anything is cleared.
  * Items on their way are not visited: an item that refers to its own pipeline keeps it
- * alive until it is delivered or the pipeline stopped. */
+ * running until the source ends or it is stopped. What a run that has ended still holds,
+ * items for the consumer and listed exceptions, is visited again. */
 #include "engine_object.h"
 
 #include <stddef.h>
@@ -105,7 +106,9 @@ static PyObject *final_exception(struct engine *self, const struct hr_error *err
     if (!hr__pipeline_final_failure(self->pipeline, &final))
         return hrpy_exception_of(self->state, err);
 
-    struct hr_value boxed = hr__pipeline_exception(self->pipeline, -1);
+    /* Not kept: once raised, its traceback holds the consumer's frame, which in turn
+     * holds the pipeline. */
+    struct hr_value boxed = hr__pipeline_take_final_exception(self->pipeline);
     PyObject *exc = hrpy_raised_unbox(&boxed);
     if (!exc && final.error.status == HR_ERR_LIMIT &&
         strcmp(final.error.origin, "pipeline") == 0)
@@ -280,6 +283,15 @@ static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 
 /* ---- start and stop ---- */
 
+/* The threads that did start have been told to end. One that is in the source already
+ * is given a second; the finalizer sees to it otherwise. */
+static void join_the_started(struct engine *self)
+{
+    Py_BEGIN_ALLOW_THREADS(void)
+    hr_pipeline_stop(self->pipeline, HR_SYS(now_ns)() + 5 * SLICE_NS, NULL);
+    Py_END_ALLOW_THREADS
+}
+
 static PyObject *engine_start(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
@@ -301,6 +313,8 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     Py_END_ALLOW_THREADS
     hrpy_log_flush(self->state);
     if (status != HR_OK) {
+        if (status == HR_ERR_THREAD)
+            join_the_started(self);
         self->started = before;
         return hrpy_raise(self->state, &err);
     }
@@ -517,7 +531,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
         if (result)
             return result;
     }
-    return 0;
+    return self->pipeline ? hrpy_visit_pipeline(self->pipeline, visit, arg) : 0;
 }
 
 static int engine_clear(PyObject *obj)

@@ -70,6 +70,8 @@ void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
  * value without memory. */
 struct hr_value hrpy_raised_box(PyObject *exc);
+/* The exception in a box, borrowed; NULL if it is none. *sole: no other value has it. */
+PyObject *hrpy_raised_peek(const struct hr_value *value, bool *sole);
 /* The exception in a box; a new reference, or NULL. Releases *value. */
 PyObject *hrpy_raised_unbox(struct hr_value *value);
 
