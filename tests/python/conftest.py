@@ -97,8 +97,12 @@ def script():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests in a process of their own have threads of their own: once is enough."""
+    """Mark tests that must not run in several threads, by the fixtures they use."""
+    reasons = {
+        "script": "runs in a process of its own",
+        "caplog": "reads the log of the process",
+    }
     for item in items:
-        if "script" in getattr(item, "fixturenames", ()):
-            reason = "runs in a process of its own"
-            item.add_marker(pytest.mark.thread_unsafe(reason=reason))
+        for fixture, reason in reasons.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.thread_unsafe(reason=reason))
