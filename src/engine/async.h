@@ -52,7 +52,9 @@ bool hr__async_stage(const struct hr_pipeline *p, uint32_t i,
                      struct hr_async_stage *out);
 /* Is a loop needed from the start? Whether another one is shows at run time. */
 bool hr__async_needed(const struct hr_pipeline *p);
-/* What the runtime's start_loop is given; NULL forbids to call it. */
+/* What the runtime's start_loop is given, by the pipeline's own threads; for a pipeline
+ * that has stages of a loop, before it is started.
+ * Ownership: takes cookie; drop_loop gets it when owner and threads are gone. */
 void hr__async_set_cookie(struct hr_pipeline *p, void *cookie);
 /* The pipeline outlives the reference. For who may outlive its owner. */
 void hr__async_ref(struct hr_pipeline *p);

@@ -24,6 +24,7 @@ struct stage {
     long fail_every, skip_every, add, fan;
     long at_once_to; /* L: up to here the result is there at once */
     long stuck_at;   /* never ends before the run is cancelled, nor before `release` */
+    void (*in_first)(void); /* L: happens in the call of item 0 */
     atomic_int freed;
 };
 
@@ -66,6 +67,8 @@ static size_t run_function(void *state, struct hr_call *calls, size_t count,
         fake_expect(fake_is_attached(), "a call is made while not attached");
         call->exception = HR_VALUE_EMPTY;
         call->fatal = false;
+        if (stage->in_first && n == 0)
+            stage->in_first();
         if (n < stage->at_once_to) {
             end_map(stage, n, call);
             continue;
@@ -95,7 +98,8 @@ static struct loop {
     pthread_t thread;
     unsigned seed;
     atomic_bool started;
-    atomic_bool release; /* what is stuck may end */
+    atomic_bool release;       /* what is stuck may end */
+    atomic_int asked, dropped; /* calls of start_loop by workers, and of drop_loop */
     struct held held[TASKS_MAX];
     size_t count;
     /* per stage, checked against its concurrency */
@@ -270,8 +274,9 @@ static bool start_loop(void *cookie)
     struct hr_error err = {0};
     bool attached = fake_is_attached();
     fake_expect(cookie == &loop, "start_loop has its cookie");
+    fake_expect(atomic_load(&loop.dropped) == 0, "the cookie was dropped");
     if (attached)
-        fake_leave();
+        atomic_fetch_add(&loop.asked, 1), fake_leave();
     enum hr_status status = hr__async_expect(loop.pipeline, &err);
     if (attached)
         fake_enter();
@@ -280,6 +285,13 @@ static bool start_loop(void *cookie)
         pthread_create(&loop.thread, NULL, loop_main, NULL);
     }
     return loop.started;
+}
+
+/* No thread is left that might start the loop. */
+static void drop_loop(void *cookie)
+{
+    fake_expect(cookie == &loop, "drop_loop has the cookie");
+    atomic_fetch_add(&loop.dropped, 1);
 }
 
 /* ---- building ---- */
@@ -327,7 +339,7 @@ static enum hr_status add_stage(struct hr_plan *plan, const struct plan *want,
 /* A pipeline with its loop, not started. */
 static struct hr_pipeline *build(const struct plan *want, unsigned seed)
 {
-    struct fake_settings settings = {.start_loop = start_loop};
+    struct fake_settings settings = {.start_loop = start_loop, .drop_loop = drop_loop};
     struct hr_pipeline_options options = {.num_threads = 2};
     struct hr_plan *plan = NULL;
     struct hr_pipeline *p = NULL;
@@ -376,7 +388,9 @@ static void finish(struct hr_pipeline *p, const struct plan *plan)
     size_t n = hr_pipeline_stats(p, stats, STAGES_MAX + 2);
     for (size_t i = 0; i < n; i++)
         HR_CHECK_EQ_INT(stats[i].running, 0);
+    HR_CHECK_EQ_INT(atomic_load(&loop.dropped), 0);
     hr_pipeline_free(&p);
+    HR_CHECK_EQ_INT(atomic_load(&loop.dropped), 1);
     for (struct stage *stage = plan->stages; stage->kind; stage++)
         HR_CHECK_EQ_INT(atomic_load(&stage->freed), 1);
     HR_CHECK_EQ_INT(fake_end(), 0);
@@ -597,6 +611,36 @@ static void a_promised_thread_that_does_not_come(void)
     finish(p, &plan);
 }
 
+/* As a destructor does that runs in a call. */
+static void let_go(void)
+{
+    struct hr_pipeline *p = loop.pipeline;
+    fake_leave();
+    hr_pipeline_free(&p);
+    fake_enter();
+}
+
+static bool is_one(void *number)
+{
+    return atomic_load((atomic_int *)number) == 1;
+}
+
+/* The worker that is in the call may ask for a loop still. */
+static void a_pipeline_let_go_by_a_call_of_its_own(void)
+{
+    static struct stage stages[] = {{.kind = 'L', .in_first = let_go}, {0}};
+    struct plan plan = {.stages = stages, .items = 50, .concurrency = 2};
+    struct hr_pipeline *p = build(&plan, 1);
+    HR_REQUIRE(p);
+    hr__async_ref(p);
+    HR_CHECK_EQ_INT(hr_pipeline_start(p, NULL), HR_OK);
+    HR_CHECK(kit_await(is_one, &loop.dropped));
+    HR_CHECK(atomic_load(&loop.asked) > 0);
+    hr__async_unref(p);
+    HR_CHECK(kit_await(is_one, &stages[0].freed));
+    HR_CHECK_EQ_INT(fake_end(), 0);
+}
+
 static int no_event(void)
 {
     errno = EMFILE;
@@ -627,6 +671,7 @@ static const struct hr_test tests[] = {
     HR_TEST(a_thread_that_does_not_come),
     HR_TEST(no_loop_for_a_function_that_awaits),
     HR_TEST(a_promised_thread_that_does_not_come),
+    HR_TEST(a_pipeline_let_go_by_a_call_of_its_own),
     HR_TEST(no_descriptor),
 };
 HR_TEST_MAIN(tests)

@@ -493,7 +493,6 @@ static void end_pipeline(struct engine *self)
     if (!ended)
         cancel_all(pipeline, self->inner);
     bool leave = false;
-    hr__async_set_cookie(pipeline, NULL);
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
         leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
