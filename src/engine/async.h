@@ -21,13 +21,14 @@ struct hr_async_task {
     int64_t began_ns;           /* its own */
     int64_t took_ns;            /* in flight, to be accounted with the next hand-in */
     bool begun, listed;         /* its own */
+    bool stays;                 /* set and read in an exchange, in part without lock */
     /* const while the thread has it, but for an exchange: */
     uint32_t number, stage;
     bool adopted; /* call.out[0] is what is to be awaited; call.in is spent */
     bool closing; /* not wanted any more: end it, and hand it in as HR_TASK_DONE */
     bool over;    /* failed while it was handed in with HR_TASK_MORE; as closing */
     /* under lock: */
-    bool used, stays, paused, reported, rides;
+    bool used, paused, reported, rides;
     int64_t since_ns;
     struct hr_claim claim;
     struct hr_async_task *chain; /* begins when this one has ended */

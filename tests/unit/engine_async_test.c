@@ -302,11 +302,12 @@ struct plan {
     uint32_t concurrency;
     enum hr_output_order order;
     const char *key;
+    int64_t deadline_ns;
 };
 
 static enum hr_status add_source(struct hr_plan *plan, long items)
 {
-    static char texts[MAX][8];
+    static char texts[MAX][24];
     static const char *names[MAX];
     struct hr_source source = {0};
     for (long i = 0; i < items; i++) {
@@ -340,7 +341,8 @@ static enum hr_status add_stage(struct hr_plan *plan, const struct plan *want,
 static struct hr_pipeline *build(const struct plan *want, unsigned seed)
 {
     struct fake_settings settings = {.start_loop = start_loop, .drop_loop = drop_loop};
-    struct hr_pipeline_options options = {.num_threads = 2};
+    struct hr_pipeline_options options = {.num_threads = 2,
+                                          .task_deadline_ns = want->deadline_ns};
     struct hr_plan *plan = NULL;
     struct hr_pipeline *p = NULL;
     runtime = fake_begin(&settings);
@@ -479,6 +481,16 @@ static void an_empty_source_ends(void)
     static struct stage stages[] = {MAP, AWAITS, {0}};
     struct plan plan = {.stages = stages, .concurrency = 3};
     run_and_compare(&plan, 1, false);
+}
+
+/* The watchdog looks at tasks all the time, in a thread of its own. */
+static void watched_while_they_go_on(void)
+{
+    static struct stage stages[] = {MAP, EXPAND, {0}};
+    struct plan plan = {
+        .stages = stages, .items = 90, .concurrency = 3, .deadline_ns = 20000};
+    for (unsigned seed = 1; seed < 20; seed++)
+        run_and_compare(&plan, seed, seed % 2);
 }
 
 static void stop_at_any_moment(void)
@@ -665,6 +677,7 @@ static void no_descriptor(void)
 static const struct hr_test tests[] = {
     HR_TEST(chains_give_what_loops_give),
     HR_TEST(an_empty_source_ends),
+    HR_TEST(watched_while_they_go_on),
     HR_TEST(stop_at_any_moment),
     HR_TEST(misfits_fail_before_they_are_begun),
     HR_TEST(what_is_stuck_is_named),
