@@ -439,6 +439,11 @@ void hr__async_free(struct hr_pipeline *p);
 /* The run has ended and its threads are gone: the descriptor can go, unless somebody is
  * about to use it still; then it goes with the rest. */
 void hr__async_close(struct hr_pipeline *p);
+/* The owner lets go of p: drop the cookie, unless threads are left that may use it. */
+void hr__async_orphan(struct hr_pipeline *p);
+/* A thread has left: what is to be dropped after the unlock, or NULL. */
+void *hr__async_take_cookie_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+void hr__async_drop_cookie(struct hr_pipeline *p, void *cookie);
 /* Has the loop's thread to be told of something it does not know? Then call _ring after
  * the unlock. */
 bool hr__async_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;

@@ -64,6 +64,8 @@ struct hr_runtime {
     /* Attached: start the thread of the event loop; see hr__async_set_cookie. False: it
      * cannot be had. */
     bool (*start_loop)(void *cookie);
+    /* Attached or not, no lock held: the cookie is not needed any more. */
+    void (*drop_loop)(void *cookie);
     /* True where attached threads run in parallel (no GIL). */
     bool parallel;
 };

@@ -735,7 +735,9 @@ void hr__worker_leave(struct hr_worker *w)
     if (--p->alive == 0)
         for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
             hr__unpark(&waiter->parker);
+    void *cookie = hr__async_take_cookie_locked(p);
     hr__engine_unlock_only(p);
+    hr__async_drop_cookie(p, cookie);
     hr__pipeline_unref(p);
 }
 
