@@ -64,12 +64,19 @@ def load_image(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: str | None = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
     *,
@@ -78,12 +85,19 @@ def load_image_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: None = None,
+    index: None = None,
+    out: None = None,
 ) -> Op: ...
 def load_image_batch(
     srcs: Sequence[Source],
@@ -92,12 +106,19 @@ def load_image_batch(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
     *,
@@ -106,13 +127,24 @@ def load_image_batch_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: None = None,
+    out: None = None,
 ) -> Op: ...
+def draw_box(
+    width: int, height: int, crop: object, seed: int, epoch: int, index: int, /
+) -> tuple[int, int, int, int]: ...
+def draw_flip(p: float, seed: int, epoch: int, index: int, /) -> bool: ...
 def resize(
     image: ArrayLike, width: int, height: int, scale_algo: str = "bicubic"
 ) -> CPUBuffer: ...

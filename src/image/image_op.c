@@ -43,6 +43,22 @@ static enum hr_status load_run(void *state, struct hr_ctx *ctx,
 
 static const struct hr_op_class load_class = {"load_image", load_run, hr__free};
 
+/* What belongs to one batch cannot be bound for many. */
+static enum hr_status check_bound(const struct hr_image_options *options,
+                                  const char *who, struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, who, err);
+
+    if (status == HR_OK &&
+        (options->boxes != NULL || options->flips != NULL || options->into != NULL))
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "%s: boxes and flips of single slots, and an array to write "
+            "into, cannot be bound",
+            who);
+    return status;
+}
+
 static struct load_state *load_state_new(const struct hr_image_options *options,
                                          int strict)
 {
@@ -56,7 +72,7 @@ static struct load_state *load_state_new(const struct hr_image_options *options,
 enum hr_status hr_image_load_op(const struct hr_image_options *options,
                                 struct hr_op *out, struct hr_error *err)
 {
-    enum hr_status status = hr__image_options_check(options, "load_image", err);
+    enum hr_status status = check_bound(options, "load_image", err);
 
     *out = (struct hr_op){NULL, NULL};
     if (status != HR_OK)
@@ -86,7 +102,7 @@ enum hr_status hr_image_load_batch_op(const struct hr_image_options *options,
                                       int strict, struct hr_op *out,
                                       struct hr_error *err)
 {
-    enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
+    enum hr_status status = check_bound(options, "load_image_batch", err);
 
     *out = (struct hr_op){NULL, NULL};
     if (status != HR_OK)

@@ -126,14 +126,20 @@ static int channels_of(enum hr_pix_fmt pix_fmt)
     return pix_fmt == HR_RGBA ? 4 : pix_fmt == HR_GRAY || pix_fmt == HR_GRAY16 ? 1 : 3;
 }
 
-int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)
+int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
+                       struct hr_image_options *out)
 {
+    PyObject *const *crop = values + 5;
+    PyObject *const *form = crop + HRPY_CROP_ARG_COUNT;
+    PyObject *const *road = form + HRPY_FORM_ARG_COUNT;
+
     hr_image_options_init(out);
     if (hrpy_image_extent(values[0], "width", 0, &out->width) ||
         hrpy_image_extent(values[1], "height", 0, &out->height) ||
         read_format(values[2], &out->pix_fmt) || read_mode(values[3], &out->mode) ||
-        hrpy_image_algo(values[4], &out->algo) ||
-        hrpy_form_options(values + 5, channels_of(out->pix_fmt), out))
+        hrpy_image_algo(values[4], &out->algo) || hrpy_crop_options(crop, slots, out) ||
+        hrpy_form_options(form, channels_of(out->pix_fmt), out) ||
+        read_flag(road[0], &out->exact))
         return -1;
-    return read_flag(values[5 + HRPY_FORM_ARG_COUNT], &out->exact);
+    return read_flag(road[1], &out->draft);
 }

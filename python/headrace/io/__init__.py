@@ -12,15 +12,19 @@ alive.
 from headrace._ext import CPUBuffer
 from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
+from headrace.io._crops import CenterCrop, RandomResizedCrop, random_horizontal_flip
 from headrace.io._files import read_file
 from headrace.io._images import load_image, load_image_batch, resize
 
 __all__ = [
     "CPUBuffer",
+    "CenterCrop",
+    "RandomResizedCrop",
     "SlotFailure",
     "convert_frames",
     "load_image",
     "load_image_batch",
+    "random_horizontal_flip",
     "read_file",
     "resize",
     "to_numpy",
