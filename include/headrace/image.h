@@ -185,14 +185,29 @@ hr_image_resize(struct hr_ctx *ctx, const struct hr_array *src, int64_t width,
                 int64_t height, enum hr_scale_algo algo, struct hr_array **out,
                 struct hr_error *err);
 
-/* The same three as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
- * `load_batch` a list of these, and gives a batch value; `resize` an array. */
+/* The loader's crop, resize, flip, layout and type for pixels that are there already:
+ * (H, W), (H, W, C) or (N, H, W, C) uint8 with C in 1 … 4, resized as by
+ * hr_image_resize. Of the options pix_fmt, orientation, background, exact, draft and the
+ * limits mean nothing; a picture of a stack is a slot, and has the index options.index
+ * + its number. The result is shaped as src, or as the layout says; at most 1 GiB.
+ * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_LIMIT, HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_transform(struct hr_ctx *ctx, const struct hr_array *src,
+                   const struct hr_image_options *options, struct hr_array **out,
+                   struct hr_error *err);
+
+/* The same four as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
+ * `load_batch` a list of these, and gives a batch value; `resize` and `transform` an array. A
+ * transform of a single picture draws by its item's index. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_batch_op(const struct hr_image_options *options, int strict,
                        struct hr_op *out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_transform_op(const struct hr_image_options *options, struct hr_op *out,
+                      struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t height,
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,

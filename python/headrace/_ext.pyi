@@ -96,7 +96,7 @@ def load_image_op(
     exact: bool = False,
     draft: bool = False,
     name: None = None,
-    index: None = None,
+    index: int = 0,
     out: None = None,
 ) -> Op: ...
 def load_image_batch(
@@ -138,7 +138,41 @@ def load_image_batch_op(
     exact: bool = False,
     draft: bool = False,
     strict: bool = True,
-    index: None = None,
+    index: int = 0,
+    out: None = None,
+) -> Op: ...
+def transform(
+    image: ArrayLike,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
+) -> CPUBuffer: ...
+def transform_op(
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
     out: None = None,
 ) -> Op: ...
 def draw_box(

@@ -67,7 +67,8 @@ static enum hr_status prepare_output(struct hr__canvas *c,
         return HR_OK;
     status = hr__limits_target(c->options, w, h, bytes, err);
     if (status == HR_OK)
-        status = hr__form_array(c->options, 0, h, w, &c->array, err);
+        status =
+            hr__form_array(&plan->form, c->options->into, -1, h, w, &c->array, err);
     if (status == HR_OK)
         *pixels = hr_array_data(c->array);
     return status;

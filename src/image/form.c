@@ -105,23 +105,27 @@ static enum hr_status check_into(struct hr_array *into, enum hr_dtype dtype, int
     return HR_OK;
 }
 
-enum hr_status hr__form_array(const struct hr_image_options *o, int64_t count,
-                              int64_t height, int64_t width, struct hr_array **out,
-                              struct hr_error *err)
+enum hr_status hr__form_new(const struct hr__form *form, struct hr_array *into,
+                            int ndim, const int64_t *shape, struct hr_array **out,
+                            struct hr_error *err)
 {
-    struct hr__form form;
-    int64_t shape[4] = {count};
-    int64_t *one = shape + (count > 0);
-    int ndim = 3 + (count > 0);
     enum hr_status status;
 
-    hr__form_of(o, &form);
-    one[0] = form.layout == HR_CHW ? form.channels : height;
-    one[1] = form.layout == HR_CHW ? height : width;
-    one[2] = form.layout == HR_CHW ? width : form.channels;
-    if (o->into == NULL)
-        return hr_array_alloc(form.dtype, ndim, shape, out, err);
-    status = check_into(o->into, form.dtype, ndim, shape, err);
-    *out = status == HR_OK ? hr_array_ref(o->into) : NULL;
+    if (into == NULL)
+        return hr_array_alloc(form->dtype, ndim, shape, out, err);
+    status = check_into(into, form->dtype, ndim, shape, err);
+    *out = status == HR_OK ? hr_array_ref(into) : NULL;
     return status;
+}
+
+enum hr_status hr__form_array(const struct hr__form *form, struct hr_array *into,
+                              int64_t count, int64_t height, int64_t width,
+                              struct hr_array **out, struct hr_error *err)
+{
+    bool first = form->layout == HR_CHW;
+    int64_t shape[4] = {count, first ? form->channels : height, first ? height : width,
+                        first ? width : form->channels};
+    int skipped = count < 0;
+
+    return hr__form_new(form, into, 4 - skipped, shape + skipped, out, err);
 }

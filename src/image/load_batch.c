@@ -138,6 +138,7 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
 {
     struct job job = {.srcs = srcs, .index = index, .options = options};
     struct hr_array *array = NULL;
+    struct hr__form form;
     struct board *board;
     void *scratch = NULL;
     enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
@@ -155,9 +156,11 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
     board = scratch;
     if (status == HR_OK)
         status = board_reserve(board, n, err);
-    if (status == HR_OK)
-        status = hr__form_array(options, (int64_t)n, options->height, options->width,
-                                &array, err);
+    if (status == HR_OK) {
+        hr__form_of(options, &form);
+        status = hr__form_array(&form, options->into, (int64_t)n, options->height,
+                                options->width, &array, err);
+    }
     if (status == HR_OK) {
         job.failure = board->failure;
         job.slot_bytes = hr_array_nbytes(array) / n;

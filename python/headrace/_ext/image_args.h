@@ -21,6 +21,15 @@
 int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
                        struct hr_image_options *out);
 
+/* values: index, out, of a direct call; *into is to be released after it. */
+int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
+                      struct hr_image_options *options, struct hr_value *into);
+/* The same two of an op, which has neither. Returns 0, or -1 with a ValueError. */
+int hrpy_image_no_direct(PyObject *const *values);
+
+/* "pad", "crop" or None; NULL keeps *out. */
+int hrpy_image_mode(PyObject *arg, enum hr_scale_mode *out);
+
 /* A width or height: from 1 to 65,535; NULL or None gives 0 unless `required`. */
 int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *out);
 

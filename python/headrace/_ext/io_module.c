@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "image_args.h"
+#include "transform_functions.h"
 
 #define COUNT HRPY_IMAGE_ARG_COUNT
 
@@ -56,37 +57,6 @@ static int read_name(PyObject *arg, PyObject **bytes)
     return *bytes ? 0 : -1;
 }
 
-/* values: index, out. *into: to be released. */
-static int read_direct(struct hrpy_state *state, PyObject *const *values,
-                       struct hr_image_options *options, struct hr_value *into)
-{
-    if (values[0]) {
-        options->index = PyLong_AsLongLong(values[0]);
-        if (PyErr_Occurred())
-            return -1;
-    }
-    if (!values[1] || values[1] == Py_None)
-        return 0;
-    if (hrpy_import(state, values[1], HRPY_WANT_ARRAY, into))
-        return -1;
-    options->into = hr_value_peek_array(into);
-    return 0;
-}
-
-/* The same for an op. */
-static int refuse_direct(PyObject *const *values)
-{
-    if (values[0] && values[0] != Py_None)
-        PyErr_SetString(PyExc_ValueError,
-                        "index is for direct calls; a pipeline knows each item's own");
-    else if (values[1] && values[1] != Py_None)
-        PyErr_SetString(PyExc_ValueError,
-                        "out is for direct calls; a pipeline makes its own arrays");
-    else
-        return 0;
-    return -1;
-}
-
 static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
@@ -107,7 +77,7 @@ static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t 
         hrpy_image_options(values + 1, NULL, &options) ||
         read_name(values[COUNT + 1], &name))
         return NULL;
-    if (read_direct(state, values + COUNT + 2, &options, &into) == 0 &&
+    if (hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
         hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
         result =
             load_detached(state, &src, name ? PyBytes_AS_STRING(name) : NULL, &options);
@@ -130,7 +100,8 @@ static PyObject *load_image_op(PyObject *module, PyObject *const *args,
     PyObject *values[COUNT + 3];
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values, NULL, &options) || refuse_direct(values + COUNT + 1))
+        hrpy_image_options(values, NULL, &options) ||
+        hrpy_image_no_direct(values + COUNT + 1))
         return NULL;
     if (values[COUNT] && values[COUNT] != Py_None) {
         PyErr_SetString(PyExc_ValueError,
@@ -203,7 +174,7 @@ static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
     if (hrpy_parse(&params, args, nargs, kwnames, values))
         return NULL;
     if (read_batch_args(values + 1, &slots, &options, &strict) == 0 &&
-        read_direct(state, values + COUNT + 2, &options, &into) == 0 &&
+        hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
         hrpy_import(state, values[0], HRPY_WANT_LIST, &srcs) == 0) {
         size_t n = hr_list_size(&srcs);
 
@@ -234,7 +205,7 @@ static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
         read_batch_args(values, NULL, &options, &strict) ||
-        refuse_direct(values + COUNT + 1))
+        hrpy_image_no_direct(values + COUNT + 1))
         return NULL;
     status = hr_image_load_batch_op(&options, strict, &op, &err);
     if (status != HR_OK)
@@ -426,14 +397,14 @@ PyMethodDef hrpy_io_methods[] = {
      ", name=None, index=0, out=None)\n--\n\nSee headrace.io.load_image."},
     {"load_image_op", FAST(load_image_op), METH_FASTCALL | METH_KEYWORDS,
      "load_image_op($module, *, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ", name=None, index=None, out=None)\n--\n\nheadrace.io.load_image with its "
+     ", name=None, index=0, out=None)\n--\n\nheadrace.io.load_image with its "
      "arguments bound."},
     {"load_image_batch", FAST(load_image_batch), METH_FASTCALL | METH_KEYWORDS,
      "load_image_batch($module, srcs, width, height, " HRPY_IMAGE_SIGNATURE
      ", strict=True, index=0, out=None)\n--\n\nSee headrace.io.load_image_batch."},
     {"load_image_batch_op", FAST(load_image_batch_op), METH_FASTCALL | METH_KEYWORDS,
      "load_image_batch_op($module, *, width, height, " HRPY_IMAGE_SIGNATURE
-     ", strict=True, index=None, out=None)\n--\n\nheadrace.io.load_image_batch with "
+     ", strict=True, index=0, out=None)\n--\n\nheadrace.io.load_image_batch with "
      "its arguments bound."},
     {"draw_box", FAST(hrpy_draw_box), METH_FASTCALL,
      "draw_box($module, width, height, crop, seed, epoch, index, /)\n--\n\n"
@@ -441,6 +412,13 @@ PyMethodDef hrpy_io_methods[] = {
     {"draw_flip", FAST(hrpy_draw_flip), METH_FASTCALL,
      "draw_flip($module, p, seed, epoch, index, /)\n--\n\n"
      "Whether a picture is flipped."},
+    {"transform", FAST(hrpy_transform), METH_FASTCALL | METH_KEYWORDS,
+     "transform($module, image, width=None, height=None, " HRPY_TRANSFORM_SIGNATURE
+     ", index=0, out=None)\n--\n\nSee headrace.io.transform."},
+    {"transform_op", FAST(hrpy_transform_op), METH_FASTCALL | METH_KEYWORDS,
+     "transform_op($module, *, width=None, height=None, " HRPY_TRANSFORM_SIGNATURE
+     ", index=0, out=None)\n--\n\n"
+     "headrace.io.transform with its arguments bound."},
     {"resize", FAST(resize), METH_FASTCALL | METH_KEYWORDS,
      "resize($module, image, width, height, scale_algo='bicubic')\n--\n\n"
      "See headrace.io.resize."},

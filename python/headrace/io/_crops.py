@@ -11,12 +11,13 @@ from headrace import _ext
 class RandomResizedCrop:
     """A random part of a picture, stretched to the target, as torchvision's.
 
-    Of ten tries the first that fits is taken: an area of ``scale`` of the picture's, and
-    a ratio of width to height whose logarithm is uniform between those of ``ratio``. If
-    none fits, it is the largest rectangle in the middle whose ratio is allowed.
+    Of ten tries the first that fits is taken: an area of ``scale`` of the picture's,
+    and a ratio of width to height whose logarithm is uniform between those of
+    ``ratio``. If none fits, it is the largest rectangle in the middle whose ratio is
+    allowed.
 
-    A draw depends on seed, epoch and the picture's index alone, not on threads or on what
-    was drawn before.
+    A draw depends on seed, epoch and the picture's index alone, not on threads or on
+    what was drawn before.
 
     Attributes:
         scale: Least and greatest part of the picture's area.

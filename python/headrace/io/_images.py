@@ -65,9 +65,9 @@ def load_image(
         scale_algo: The resampling filter, see `resize`.
         crop: What is taken before it is scaled; the filter does not look beyond it.
             ``(top, left, height, width)``, in pixels of the picture as it is shown,
-            inside of it; or a `RandomResizedCrop`, which fills the target; or a `CenterCrop`.
-            These two need no ``scale_mode``. Of a JPEG no more than that is decoded, so
-            damage below it is not noticed.
+            inside of it; or a `RandomResizedCrop`, which fills the target; or a
+            `CenterCrop`. These two need no ``scale_mode``. Of a JPEG no more than that
+            is decoded, so damage below it is not noticed.
         flip: `True` mirrors the result left to right; a number is the probability of
             that.
         seed: For `RandomResizedCrop` and a probability. What is drawn depends on seed,

@@ -33,13 +33,14 @@ class SupportsNumpy(Protocol):
 
 def writable(out: ArrayLike | None) -> ArrayLike | None:
     """Show bfloat16 as integers: the protocols of Python have no name for it."""
+    shown: Any = out
     if out is None or "bfloat16" not in str(getattr(out, "dtype", "")):
         return out
     if type(out).__module__.startswith("torch"):
-        return out.view(import_module("torch").int16)  # type: ignore[union-attr]
-    if hasattr(out, "view"):
-        return out.view("int16")  # type: ignore[no-any-return]
-    return out
+        shown = shown.view(import_module("torch").int16)
+    elif hasattr(out, "view"):
+        shown = shown.view("int16")
+    return shown  # type: ignore[no-any-return]
 
 
 F = TypeVar("F", bound=Callable[..., object])
