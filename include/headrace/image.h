@@ -196,9 +196,17 @@ hr_image_transform(struct hr_ctx *ctx, const struct hr_array *src,
                    const struct hr_image_options *options, struct hr_array **out,
                    struct hr_error *err);
 
-/* The same four as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
- * `load_batch` a list of these, and gives a batch value; `resize` and `transform` an array. A
- * transform of a single picture draws by its item's index. */
+/* Copy n values of one shape and dtype into a new array with a first dimension of n.
+ * frames: arrays, the arrays of batches, bytes; borrowed.
+ * Errors: HR_ERR_ARG (none, or different ones; names the frame), HR_ERR_TYPE,
+ * HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_image_stack(const struct hr_value *frames,
+                                                 size_t n, struct hr_array **out,
+                                                 struct hr_error *err);
+
+/* The same five as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
+ * `load_batch` a list of these, and gives a batch value; `resize` and `transform` an
+ * array; `stack` a list of arrays. A transform draws by its item's index. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
@@ -212,6 +220,8 @@ HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t heig
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,
                                                      struct hr_error *err);
+
+HR_API void hr_image_stack_op(struct hr_op *out);
 
 /* Which instruction set the resize kernels use: "avx2", "sse4.1" or "portable".
  * The environment variable HEADRACE_SIMD lowers it, for tests. Threads: any. */

@@ -78,7 +78,7 @@ def test_extension_functions_have_signatures():
 
 
 @pytest.mark.parametrize(
-    "name", ["load_image", "load_image_batch", "resize", "transform"]
+    "name", ["convert_frames", "load_image", "load_image_batch", "resize", "transform"]
 )
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
     function = getattr(headrace.io, name)
@@ -100,6 +100,7 @@ SIZE = {"width": 4, "height": 3}
         (functools.partial(load_image_batch, **SIZE), "load_image_batch", "list"),
         (functools.partial(resize, **SIZE, scale_algo="box"), "resize", "array"),
         (functools.partial(read_file), "read_file", "source"),
+        (functools.partial(convert_frames), "convert_frames", "arrays"),
     ],
 )
 def test_a_partial_becomes_an_op(function, name, wants):

@@ -431,6 +431,8 @@ PyMethodDef hrpy_io_methods[] = {
      "read_file_op($module, /)\n--\n\nheadrace.io.read_file as an operation."},
     {"convert_frames", hrpy_convert_frames, METH_O,
      "convert_frames($module, frames, /)\n--\n\nSee headrace.io.convert_frames."},
+    {"convert_frames_op", hrpy_convert_frames_op, METH_NOARGS,
+     "convert_frames_op($module)\n--\n\nheadrace.io.convert_frames."},
     {"as_buffer", as_buffer, METH_O,
      "as_buffer($module, obj, /)\n--\n\n"
      "A CPUBuffer that shares an array's memory and keeps it alive."},
