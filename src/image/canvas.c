@@ -162,8 +162,9 @@ static void plan_conversion(struct hr__canvas *c, const struct hr__picture *pict
 static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
 {
     const struct hr__conversion *v = &c->conversion;
-    size_t decoded = (size_t)(v->channels * v->sample_bytes);
-    size_t converted = (size_t)(hr__pix_fmt_channels(v->to) * hr__pix_fmt_bytes(v->to));
+    size_t decoded = (size_t)v->channels * (size_t)v->sample_bytes;
+    size_t converted =
+        (size_t)hr__pix_fmt_channels(v->to) * (size_t)hr__pix_fmt_bytes(v->to);
     enum hr_status status;
 
     if (c->planar)

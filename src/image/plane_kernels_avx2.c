@@ -9,9 +9,11 @@
  *             crosswise, which leaves eight outputs in order:
  *
  *                 outputs 0 | 4      a0 a1 a2 a3 | e0 e1 e2 e3   \
- *                         1 | 5      b0 b1 b2 b3 | f0 f1 f2 f3    \  phaddd twice
- *                         2 | 6      c0 c1 c2 c3 | g0 g1 g2 g3    /  a b c d | e f g h
+ *                         1 | 5      b0 b1 b2 b3 | f0 f1 f2 f3    \  unpacked and added
+ *                         2 | 6      c0 c1 c2 c3 | g0 g1 g2 g3    /  twice: a b c d | e ...
  *                         3 | 7      d0 d1 d2 d3 | h0 h1 h2 h3   /
+ *
+ *             (phaddd does the same, but its shuffles have one port where these have two)
  *
  *     colour  pairs of Y and Cr, and of Y and Cb */
 #include "image/plane_kernels.h"
@@ -123,28 +125,46 @@ AVX2 static INLINE __m256i two_outputs(const int32_t *start, const int16_t *in,
     return sum;
 }
 
-AVX2 static INLINE __m128i eight_outputs(const struct hr__plane_taps *taps,
+/* a0+a2 b0+b2 a1+a3 b1+b3 of a and b. */
+AVX2 static INLINE __m256i add_halves(__m256i a, __m256i b)
+{
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+/* Eight outputs in order, as 32-bit levels. */
+AVX2 static INLINE __m256i eight_outputs(const struct hr__plane_taps *taps,
                                          const int16_t *in, int64_t o, int64_t width)
 {
     const int32_t *start = taps->start + o;
     const int16_t *w = taps->paired + o * width;
-    __m256i ab = _mm256_hadd_epi32(two_outputs(start, in, w, width),
-                                   two_outputs(start + 1, in, w + 2 * width, width));
-    __m256i cd = _mm256_hadd_epi32(two_outputs(start + 2, in, w + 4 * width, width),
-                                   two_outputs(start + 3, in, w + 6 * width, width));
-    __m256i sum = _mm256_hadd_epi32(ab, cd);
+    __m256i ab = add_halves(two_outputs(start, in, w, width),
+                            two_outputs(start + 1, in, w + 2 * width, width));
+    __m256i cd = add_halves(two_outputs(start + 2, in, w + 4 * width, width),
+                            two_outputs(start + 3, in, w + 6 * width, width));
+    __m256i sum =
+        _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
 
     sum = _mm256_add_epi32(sum, _mm256_set1_epi32(1 << (HR_PLANE_BITS - 1)));
-    sum = _mm256_srai_epi32(sum, HR_PLANE_BITS);
-    return _mm_packs_epi32(_mm256_castsi256_si128(sum),
-                           _mm256_extracti128_si256(sum, 1));
+    return _mm256_srai_epi32(sum, HR_PLANE_BITS);
 }
 
 AVX2 static INLINE void across_all(const struct hr__plane_taps *taps, const int16_t *in,
-                                   int16_t *out, int64_t width)
+                                   int16_t *restrict out, int64_t width)
 {
-    for (int64_t o = 0; o < taps->key.count; o += 8)
-        _mm_storeu_si128((__m128i *)(out + o), eight_outputs(taps, in, o, width));
+    int64_t o = 0;
+
+    for (; o + 8 < taps->key.count; o += 16) {
+        __m256i v = _mm256_packs_epi32(eight_outputs(taps, in, o, width),
+                                       eight_outputs(taps, in, o + 8, width));
+
+        store(out + o, _mm256_permute4x64_epi64(v, 0xd8));
+    }
+    if (o < taps->key.count) {
+        __m256i v = eight_outputs(taps, in, o, width);
+
+        v = _mm256_permute4x64_epi64(_mm256_packs_epi32(v, v), 0xd8);
+        _mm_storeu_si128((__m128i *)(out + o), _mm256_castsi256_si128(v));
+    }
 }
 
 AVX2 static void across_avx2(const struct hr__plane_taps *taps, const int16_t *in,
