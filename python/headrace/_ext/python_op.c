@@ -216,7 +216,8 @@ static bool advance(struct hrpy_python_op *op, struct hr_call *call, PyObject *i
             fail(op, call);
             return false;
         }
-    } while (call->out_count < call->grant && HR_SYS(now_ns)() < until_ns);
+    } while (call->out_count < call->grant &&
+             (call->quick || HR_SYS(now_ns)() < until_ns));
     call->outcome = HR_TASK_MORE;
     return true;
 }
