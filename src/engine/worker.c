@@ -50,6 +50,10 @@ void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
 {
     if ((int32_t)number == p->source_helper)
         (void)snprintf(out, size, "hr-source");
+    else if (number != UINT32_MAX && number >= p->worker_count - p->feed_count &&
+             p->feed_count > 0)
+        (void)snprintf(out, size, "hr-source-%u",
+                       (number - (p->worker_count - p->feed_count)) % 1000);
     else if (number == UINT32_MAX)
         (void)snprintf(out, size, "hr-asyncio");
     else
@@ -479,26 +483,31 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
-/* Ask a native source for up to grant items, or for a slice of time. quick: it will not
- * take that long by far, so the clock is read at the end only; each reading costs what the
- * engine does for a third of an item. */
-static enum hr_status pull_native(const struct hr_source *source, struct hr_call *call,
-                                  uint32_t grant, bool quick, int64_t now_ns)
+int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
+                              bool quick, int64_t now_ns)
 {
     enum hr_status status = HR_OK;
-    int64_t end_ns = now_ns;
-    while (status == HR_OK && call->out_count < grant &&
-           end_ns - now_ns < SOURCE_SLICE_NS) {
+    int64_t begin_ns = now_ns;
+    call->out_count = 0;
+    call->error = (struct hr_error){0};
+    while (status == HR_OK && call->out_count < call->grant &&
+           now_ns - begin_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
         if (!quick)
-            end_ns = HR_SYS(now_ns)();
+            now_ns = HR_SYS(now_ns)();
         if (status == HR_OK)
             call->out_count++;
         else
             hr__error_complete(&call->error, status, source->cls->name);
     }
-    return status;
+    call->outcome = status == HR_OK      ? HR_TASK_MORE
+                    : status == HR_EPOCH ? HR_TASK_EPOCH
+                    : status == HR_END   ? HR_TASK_DONE
+                                         : HR_TASK_FAILED;
+    call->exception = HR_VALUE_EMPTY;
+    call->prompt = source->cls->is_prompt != 0;
+    return quick ? HR_SYS(now_ns)() : now_ns;
 }
 
 /* grant, quick: see hr__source_grant_locked, hr__source_is_quick_locked. */
@@ -509,19 +518,13 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     struct hr_pipeline *p = w->pipeline;
     struct hr_source *source = &p->stages[claim->stage].source;
     struct hr_call *call = &w->calls[0];
-    struct hr_value none = HR_VALUE_EMPTY;
+    int64_t end_ns = now_ns;
+    call->grant = grant;
     call->out_count = 0;
-    call->error = (struct hr_error){0};
-    enum hr_status status = HR_END;
+    call->outcome = HR_TASK_DONE;
+    call->exception = HR_VALUE_EMPTY;
     if (!claim->closing)
-        status = pull_native(source, call, grant, quick, now_ns);
-    int64_t end_ns = HR_SYS(now_ns)();
-    call->outcome = status == HR_OK      ? HR_TASK_MORE
-                    : status == HR_EPOCH ? HR_TASK_EPOCH
-                    : status == HR_END   ? HR_TASK_DONE
-                                         : HR_TASK_FAILED;
-    call->exception = none;
-    call->prompt = source->cls->is_prompt != 0;
+        end_ns = hr__source_ask_native(source, call, quick, now_ns);
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);
@@ -585,6 +588,9 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         break;
     case HR_BODY_SPREAD:
         end_ns = run_spread_task(w, claim, after);
+        break;
+    case HR_BODY_ROUTE:
+        end_ns = hr__route_run_task(w, claim, after);
         break;
     default:
         end_ns = run_source_task(w, claim, grant, quick, now_ns, after);
@@ -729,7 +735,9 @@ void hr__worker_leave(struct hr_worker *w)
     if (--p->alive == 0)
         for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
             hr__unpark(&waiter->parker);
+    void *cookie = hr__async_take_cookie_locked(p);
     hr__engine_unlock_only(p);
+    hr__async_drop_cookie(p, cookie);
     hr__pipeline_unref(p);
 }
 
