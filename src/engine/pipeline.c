@@ -99,7 +99,8 @@ void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number
     w->ctx.base = (struct hr_ctx){.scratch = &w->scratch,
                                   .for_each = hr__fork_for_each,
                                   .cancel = &p->cancel,
-                                  .deadline_ns = INT64_MAX};
+                                  .deadline_ns = INT64_MAX,
+                                  .item = -1};
 }
 
 struct hr_worker *hr__worker_new(struct hr_pipeline *p, uint32_t number)

@@ -22,6 +22,7 @@ struct hr_call {
                                call that ends the task leaves NULL */
     struct hr_item *item; /* the engine's: what it is about, or NULL */
     uint32_t grant;       /* most outputs to give */
+    bool quick;           /* source: so many take it a moment; no need for a clock */
 
     enum hr_task_outcome outcome;
     uint32_t out_count;
