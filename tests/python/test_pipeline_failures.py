@@ -418,3 +418,95 @@ def test_misfits_are_told_in_full():
         "load_image: expected a path or bytes, got int (expected a path, encoded bytes "
         "or an array of them, found int)"
     )
+
+
+# ---- every kind of operation ----
+
+
+def of_function(error):
+    def op(x):
+        if x == 1:
+            raise error
+        return x
+
+    return op
+
+
+def of_generator(error):
+    def op(x):
+        if x == 1:
+            raise error
+        yield x
+
+    return op
+
+
+def of_coroutine(error):
+    async def op(x):
+        if x == 1:
+            raise error
+        return x
+
+    return op
+
+
+def of_async_generator(error):
+    async def op(x):
+        if x == 1:
+            raise error
+        yield x
+
+    return op
+
+
+def of_awaitable(error):
+    op = of_coroutine(error)
+    return lambda x: op(x)
+
+
+KINDS = [of_function, of_generator, of_coroutine, of_async_generator, of_awaitable]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_p1_unprintable_exceptions_of_any_kind(kind):
+    error = UnprintableError(1)
+    pipeline = build(range(4), kind(error), name="picky", output_order="input")
+    assert list(pipeline) == [0, 2, 3]
+    (failure,) = pipeline.failures
+    assert failure.exception is error
+    assert (failure.stage, failure.index) == ("picky", 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_p1_unprintable_exceptions_are_raised(kind):
+    error = UnprintableError(1)
+    pipeline = build(range(4), kind(error), on_error="raise", output_order="input")
+    got, raised = consume(pipeline)
+    assert got == [0]
+    assert raised is error
+    pipeline.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fatal", [SystemExit, KeyboardInterrupt])
+def test_what_ends_a_loop_ends_the_run_of_any_kind(kind, fatal):
+    error = fatal("enough")
+    pipeline = build(range(1000), kind(error), timeout=60)
+    got, raised = consume(pipeline)
+    assert raised is error
+    assert set(got) <= {0, *range(2, 1000)}
+    assert list(pipeline) == []
+    pipeline.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("timeout", [None, 60])
+@pytest.mark.parametrize("end", [StopIteration, StopAsyncIteration, GeneratorExit])
+def test_s6_ends_of_iteration_are_failures_of_any_kind(kind, end, timeout):
+    """Python makes a RuntimeError of those that its generators can't raise."""
+    error = end("no end")
+    pipeline = build(range(4), kind(error), timeout=timeout, output_order="input")
+    assert list(pipeline) == [0, 2, 3]
+    (failure,) = pipeline.failures
+    assert failure.index == 1
+    assert error in (failure.exception, failure.exception.__cause__)
