@@ -178,21 +178,15 @@ class PipelineBuilder:
                 None: as `build` says.
             retry: A `Retry`, or a number of retries after an `OSError`: try an item
                 again before it counts as failed. Not for generator functions.
-            timeout: Seconds that one call for one item may take; of a generator, each
-                of its items; of a coroutine, the call and what it awaits. After that
-                the item has failed with a `headrace.errors.DeadlineError`, which is a
-                `TimeoutError`; like any failure it counts for ``max_failures``, and
-                ``on_error`` is asked. Each retry has the whole time.
-
-                A coroutine is cancelled, a native operation told to end. Other
-                operations can't be stopped: their call is *given up*. Its thread is
-                left to itself, and a fresh one takes its place; when it comes back its
-                result is dropped, and it ends. The same becomes of coroutines and
-                native operations that have not ended after as long again (at least
-                0.1 s, at most 1 s). A call that was given up is not tried again, for it
-                has the item still. At 256 such threads the run ends. An operation that
-                holds the GIL for ever stops the interpreter; no timeout helps. Not with
-                an ``executor``.
+            timeout: Seconds for one call for one item; of a generator, for each of its
+                items; of a coroutine, for the call and what it awaits. Past it the item
+                fails with a `headrace.errors.DeadlineError`, which is a `TimeoutError`.
+                Each retry has the whole time. Coroutines are cancelled, native
+                operations told to end; other calls, and those that do not end in as
+                long again (0.1 to 1 s), are *given up*: a fresh thread takes over, what
+                they return is dropped, and they are not tried again. At 256 such
+                threads the run ends. Not with an ``executor``, nor of help if the GIL
+                is held.
 
         Raises:
             ValueError: An argument is out of range, or two contradict each other.
