@@ -204,10 +204,12 @@ static const struct small_plan plans[] = {
 struct seen {
     struct world_key key;
     uint16_t longest; /* events to the end, at most */
-    bool used, under_way;
+    uint8_t number;   /* of the plan that came here; other plans' states are no more */
+    bool under_way;
 };
 
 static struct seen *table;
+static uint8_t plan_number;
 static uint64_t states, steps;
 static uint32_t longest_stop, depth;
 static struct event trail[DEPTH_MAX];
@@ -220,7 +222,8 @@ static struct seen *find(struct world_key key)
     for (;; i++) {
         struct seen *seen = &table[i & ((1u << TABLE_BITS) - 1)];
 
-        if (!seen->used || (seen->key.a == key.a && seen->key.b == key.b))
+        if (seen->number != plan_number ||
+            (seen->key.a == key.a && seen->key.b == key.b))
             return seen;
     }
 }
@@ -296,7 +299,7 @@ static uint32_t explore(void)
     uint32_t count, longest;
     struct seen *seen = find(world_key());
 
-    if (seen->used) {
+    if (seen->number == plan_number) {
         go_wrong(seen->under_way ? "a way leads back to where it was" : NULL);
         return seen->longest;
     }
@@ -304,7 +307,7 @@ static uint32_t explore(void)
         go_wrong("the plan is too large to be explored");
         return 0;
     }
-    *seen = (struct seen){.key = world_key(), .used = true, .under_way = true};
+    *seen = (struct seen){world_key(), 0, plan_number, true};
     count = events_list(events);
     if (go_wrong(world_check(count == 0)) ||
         go_wrong(can_get_on(events, count) ? NULL : "nobody can get on"))
@@ -319,7 +322,7 @@ static uint32_t explore(void)
 
 static bool explore_plan(const struct small_plan *small, uint32_t number)
 {
-    memset(table, 0, sizeof(*table) << TABLE_BITS);
+    plan_number = (uint8_t)number;
     states = steps = 0;
     longest_stop = depth = 0;
     wrong = NULL;

@@ -64,6 +64,7 @@ struct world {
     uint8_t kept_epoch[STAGES_MAX];
     uint8_t failed[STAGES_MAX]; /* tasks, as far as they count */
     uint8_t failures, filters, lent, marks, last_seq;
+    uint8_t cut_epoch, cut_seq; /* nothing may come that is after these */
     bool drained, cancelled, gate_shut, gate_was_shut, ended;
     bool policy_met; /* a stage or a source has ended the run */
 };

@@ -310,6 +310,20 @@ static bool ends_run(uint32_t stage)
            (s->failures_max >= 0 && world->failed[stage] > s->failures_max);
 }
 
+/* In a chain: what comes after a failed task of a stage that cuts must not come out. */
+static void note_cut(const struct open_task *open)
+{
+    const struct hr_sched_stage *s = &plan->stages[open->stage];
+
+    if (!s->cuts)
+        return;
+    if (open->epoch < world->cut_epoch)
+        world->cut_epoch = open->epoch;
+    if (s->order == HR_ORDER_INPUT &&
+        world->things[open->inputs[0]].seq < world->cut_seq)
+        world->cut_seq = world->things[open->inputs[0]].seq;
+}
+
 static void keep_books(struct open_task *open, const struct event *event)
 {
     uint8_t stage = open->stage;
@@ -355,6 +369,8 @@ static const char *do_finish(const struct event *event)
     if (refused != (world->cancelled || (refused && world->policy_met)))
         return "outputs are refused without need, or taken after a cancel";
     set_flush_epoch(open);
+    if (event->outcome == HR_TASK_FAILED && !refused)
+        note_cut(open);
     for (uint32_t i = 0; i < event->count; i++)
         outputs[i] = make_output(open, event, i);
     open->given = (uint8_t)(open->given + event->count);
@@ -394,6 +410,8 @@ static const char *do_take(void)
     world->lent++;
     if (take == HR_TAKE_EPOCH) {
         world->last_seq = 0;
+        if (world->marks >= world->cut_epoch)
+            return "a mark came after the failure that cut its epoch";
         return ++world->marks >= plan->epochs ? "more marks than epochs" : NULL;
     }
     if (thing_of(id) == NOTHING)
@@ -403,6 +421,8 @@ static const char *do_take(void)
         return "an item came twice, or past a stage";
     if (thing->epoch != world->marks)
         return "an item came in a wrong epoch";
+    if (thing->epoch > world->cut_epoch || thing->seq / 8 > world->cut_seq / 8)
+        return "an item came after the failure that cut its stage";
     if (plan->ordered && thing->seq < world->last_seq)
         return "an item came out of order";
     thing->where = DELIVERED;

@@ -64,6 +64,7 @@ void world_new(const struct small_plan *small)
         abort();
     world->failures = plan->failures;
     world->filters = plan->filters;
+    world->cut_epoch = world->cut_seq = NOTHING;
 }
 
 size_t world_size(void)
@@ -234,6 +235,7 @@ struct world_key world_key(void)
     feed(&key, (uint64_t)world->failures << 32 | (uint64_t)world->filters << 24 |
                    (uint64_t)world->lent << 16 | (uint64_t)world->marks << 8 |
                    world->last_seq);
+    feed(&key, (uint64_t)world->cut_epoch << 8 | world->cut_seq);
     feed(&key, (uint64_t)world->drained | (uint64_t)world->cancelled << 1 |
                    (uint64_t)world->gate_shut << 2 |
                    (uint64_t)world->gate_was_shut << 3 | (uint64_t)world->ended << 4 |
@@ -310,10 +312,27 @@ static const char *check_the_end(void)
     return NULL;
 }
 
+/* The end is told when all has ended, and not before. */
+static const char *check_end_is_told(void)
+{
+    struct hr_sched *sched = world->sched;
+    hr_handle id;
+
+    if (sched->sink->in->queued > 0)
+        return NULL; /* there is something to take, which would change the state */
+    if (hr__sched_take(sched, &id, 0) == HR_TAKE_END
+            ? world->open_count > 0
+            : world->open_count == 0 && hr__sched_ended(sched))
+        return "the end was told while tasks are open, or was not told";
+    return NULL;
+}
+
 const char *world_check(bool at_end)
 {
     const char *wrong = hr__sched_check(world->sched);
 
+    if (!wrong)
+        wrong = check_end_is_told();
     if (!wrong)
         wrong = check_open();
     if (!wrong)
