@@ -221,6 +221,7 @@ static struct hr_runtime runtime = {
     .thread_free = thread_free,
     .reenter = reenter,
     .start_loop = hrpy_bridge_start_late,
+    .drop_loop = hrpy_bridge_drop,
 };
 
 const struct hr_runtime *hrpy_runtime(void)
@@ -245,9 +246,11 @@ static bool gil_is_absent(void)
 }
 
 /* The threads of the parent are not in a forked child: what they queued, and a lock that
- * one of them held, are left behind. */
+ * one of them held, are left behind. The one that forked is the child's main thread, and
+ * works for no pipeline of the child. */
 static void after_fork_in_child(void)
 {
+    core_thread = false;
     hr__mutex_init(&queue.mutex, HR_RANK_FOREIGN);
     queue.items = NULL;
     queue.count = 0;

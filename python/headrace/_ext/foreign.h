@@ -70,6 +70,8 @@ void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
  * value without memory. */
 struct hr_value hrpy_raised_box(PyObject *exc);
+/* The exception in a box, borrowed; NULL if it is none. *sole: no other value has it. */
+PyObject *hrpy_raised_peek(const struct hr_value *value, bool *sole);
 /* The exception in a box; a new reference, or NULL. Releases *value. */
 PyObject *hrpy_raised_unbox(struct hr_value *value);
 
@@ -88,10 +90,12 @@ enum hrpy_op_kind {
     HRPY_GENERATOR, /* 1 → n */
     HRPY_ITERATE,   /* the elements of the item itself */
     HRPY_FOLD,      /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
+    HRPY_ROUTE,     /* 1 → 1: the item, and the number of its path */
     /* on the event loop: */
     HRPY_ASYNC_SOURCE,    /* an async iterable */
     HRPY_COROUTINE,       /* 1 → 0 or 1 */
     HRPY_ASYNC_GENERATOR, /* 1 → n */
+    HRPY_SUBMIT, /* 1 → 0 or 1; a call gives a concurrent.futures.Future of the result */
 };
 
 struct hrpy_python_op;
@@ -102,8 +106,15 @@ struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind 
                                           PyObject *callable, PyObject *spec);
 /* Before it is used: these exceptions (a tuple of classes) are worth another attempt. */
 void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on);
+/* Before it is used: what the items of a router become, a spec for each path. 0, or -1 with
+ * an exception set. */
+int hrpy_python_op_set_paths(struct hrpy_python_op *op, PyObject *specs);
 /* Before it is used: what a fold calls without an item. */
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
+/* Before it is used: what was given as callable is called without arguments, by each
+ * thread that is about to run the op, and gives the one that this thread is to call. If it
+ * raises, the run ends. */
+void hrpy_python_op_per_worker(struct hrpy_python_op *op);
 /* Before it is used: the source is iterated for ever, with a mark after each pass. */
 void hrpy_python_op_repeat(struct hrpy_python_op *op);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
@@ -116,6 +127,8 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg);
 PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call);
 /* The async iterator of a source or of the call's item. */
 PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call);
+/* Does a call give a future? */
+bool hrpy_python_op_submits(const struct hrpy_python_op *op);
 /* Is it a source that is iterated again and again? */
 bool hrpy_python_op_repeats(const struct hrpy_python_op *op);
 /* Is obj dropped instead of given? */
@@ -145,8 +158,9 @@ PyObject *hrpy_bridge_new(struct hrpy_state *state, struct hr_pipeline *pipeline
                           PyObject *start_loop);
 /* Start the loop's thread unless there is one. 0, or -1 with an exception set. */
 int hrpy_bridge_start(PyObject *bridge);
-/* As hr_runtime.start_loop. */
+/* As hr_runtime.start_loop and .drop_loop. */
 bool hrpy_bridge_start_late(void *bridge);
+void hrpy_bridge_drop(void *bridge);
 /* The run has ended: wait for the thread, unless it is the calling one. */
 int hrpy_bridge_join(PyObject *bridge);
 

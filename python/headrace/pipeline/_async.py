@@ -20,7 +20,11 @@ import inspect
 import logging
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from headrace.pipeline._executor import Submitter
+from headrace.pipeline._failures import is_fatal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -38,12 +42,13 @@ _CANCELLED, _ENDED = 1, 2
 
 def start_loop(bridge: Bridge) -> threading.Thread | None:
     """Start the thread of a pipeline's loop, unless there is one or the run is over."""
-    if not bridge.expect():
-        return None
     thread = threading.Thread(
         target=_main, args=(bridge,), name="headrace-asyncio", daemon=True
     )
+    # A KeyboardInterrupt may come after any instruction: what was expected is given up.
     try:
+        if not bridge.expect():
+            return None
         thread.start()
     except BaseException:
         bridge.abandon()
@@ -85,6 +90,7 @@ class _Loop:
         }
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._stalled: dict[int, asyncio.Future[None]] = {}
+        self._submitter = Submitter(bridge, loop)
         self._cancelled = False
         self._ended = False
         self._end: asyncio.Future[None] = loop.create_future()
@@ -103,7 +109,7 @@ class _Loop:
 
     async def _serve(self) -> None:
         bridge = self._bridge
-        self._loop.add_reader(bridge.fileno(), bridge.rung)
+        self._loop.add_reader(bridge.fileno(), self._on_bell)
         bridge.begin(self._loop.call_soon, self._wake, self._resume, self._on_state)
         bridge.pump()
         while not self._ended:
@@ -118,6 +124,11 @@ class _Loop:
             task.cancel()
         await asyncio.gather(*runners, return_exceptions=True)
 
+    def _on_bell(self) -> None:
+        self._bridge.hush()
+        self._submitter.drain()
+        self._bridge.rung()
+
     # ---- what the bridge calls ----
 
     def _wake(self, index: int) -> bool:
@@ -129,6 +140,9 @@ class _Loop:
                 future.set_result(None)
                 return True
         _, name, kind, concurrency, on_loop = self._stages[index]
+        if kind == "submit":
+            self._submitter.wake(index)
+            return True
         runners = self._runners[index]
         if len(runners) == concurrency:
             return False
@@ -137,7 +151,7 @@ class _Loop:
         else:
             run = self._run_streams(index)
         task = self._loop.create_task(run, name=f"headrace: {name}")
-        task.add_done_callback(self._runner_ended)
+        task.add_done_callback(partial(self._runner_ended, index))
         runners.append(task)
         return True
 
@@ -148,7 +162,11 @@ class _Loop:
             if not future.done():
                 future.set_result(None)
         elif not self._bridge.wanted(number):
-            self._streams[number].cancel()
+            runner = self._streams[number]
+            # One that is handing in just now sees it by itself; a cancellation would
+            # hit what it does next.
+            if runner is not asyncio.current_task(self._loop):
+                runner.cancel()
 
     def _on_state(self, state: int) -> None:
         if state == _ENDED:
@@ -157,14 +175,21 @@ class _Loop:
                 self._end.set_result(None)
         elif state == _CANCELLED:
             self._cancelled = True
+            self._submitter.cancel()
             for runners in self._runners.values():
                 for task in runners:
                     task.cancel()
 
-    def _runner_ended(self, task: asyncio.Task[None]) -> None:
-        exc = None if task.cancelled() else task.exception()
-        if exc is not None:
-            self._bridge.fatal(exc)
+    def _runner_ended(self, index: int, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            exc = task.exception()
+            if exc is not None:
+                self._bridge.fatal(exc)
+        elif not self._ended:
+            # An operation cancelled it before its first step: another one for it.
+            self._runners[index].remove(task)
+            self._bridge.woken(index)
+            self._wake(index)
 
     # ---- runners ----
 
@@ -326,7 +351,7 @@ class _Loop:
         elif bridge.wanted(task) and not (
             self._cancelled and isinstance(failure, asyncio.CancelledError)
         ):
-            bridge.fail(task, failure)
+            bridge.fail(task, failure, is_fatal(failure))
         else:
             if not isinstance(failure, asyncio.CancelledError):
                 _logger.warning("an async generator failed to close", exc_info=failure)
