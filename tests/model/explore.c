@@ -34,6 +34,16 @@ static const struct small_plan plans[] = {
 #define STRICT(KIND, TASKS, FAILURES) STAGE_OF(KIND, TASKS, 1, FAILURES, )
 #define SOURCE STAGE(SOURCE, 1, )
 #define SINK STAGE(SINK, 1, )
+    {.name = "expand, as completed, into batches that fill their edge",
+     .stages = {SOURCE, STAGE(EXPAND, 2, ), BATCH(1, 2, ), SINK},
+     .edges = {{0, 1, 1}, {1, 2, 2}, {2, 3, 1}},
+     .workers = {1, 1},
+     .sizes = {{2, 1}},
+     .epochs = 2,
+     .children = 2,
+     .failures = 1,
+     .drains = true,
+     .stops = true},
     {.name = "two maps, one place each",
      .stages = {SOURCE, STAGE(MAP, 2, ), STAGE(FILTER, 1, .lane = 1), SINK},
      .edges = {{0, 1, 1}, {1, 2, 1}, {2, 3, 1}},
@@ -185,16 +195,6 @@ static const struct small_plan plans[] = {
      .children = 2,
      .failures = 1,
      .ordered = true,
-     .drains = true,
-     .stops = true},
-    {.name = "expand, as completed, into batches that fill their edge",
-     .stages = {SOURCE, STAGE(EXPAND, 2, ), BATCH(1, 2, ), SINK},
-     .edges = {{0, 1, 1}, {1, 2, 2}, {2, 3, 1}},
-     .workers = {1, 1},
-     .sizes = {{2, 2}},
-     .epochs = 2,
-     .children = 2,
-     .failures = 1,
      .drains = true,
      .stops = true},
 };
