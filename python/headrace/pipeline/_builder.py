@@ -185,8 +185,8 @@ class PipelineBuilder:
                 operations told to end; other calls, and those that do not end in as
                 long again (0.1 to 1 s), are *given up*: a fresh thread takes over, what
                 they return is dropped, and they are not tried again. At 256 such
-                threads the run ends. Not with an ``executor``, nor of help if the GIL
-                is held.
+                threads the run ends. No help where the GIL is held; not with an
+                ``executor``.
 
         Raises:
             ValueError: An argument is out of range, or two contradict each other.
