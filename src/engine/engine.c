@@ -163,6 +163,8 @@ static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__unpark(&p->workers[i].parker);
+    hr__loop_quit(&p->loop);
+    atomic_store_explicit(&p->rests, true, memory_order_release); /* pairs with visit */
 }
 
 void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,

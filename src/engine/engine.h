@@ -165,7 +165,8 @@ struct hr_worker {
     struct hr_engine_ctx ctx;
     void *foreign_thread;
     bool attached;
-    int64_t park_limit_ns;
+    int64_t room_limit_ns, look_limit_ns; /* see worker.c */
+    bool looked;                          /* parked last until a look was due */
     struct hr_call calls[HR_SCHED_GRANT_MAX];
     struct hr_claim claims[HR_SCHED_GRANT_MAX];
     /* under lock */
@@ -248,6 +249,7 @@ struct hr_pipeline {
     _Atomic uint32_t refill_ready;
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
+    _Atomic bool rests;              /* ended; release, acquire by hr__pipeline_visit */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
 
@@ -437,6 +439,11 @@ void hr__async_free(struct hr_pipeline *p);
 /* The run has ended and its threads are gone: the descriptor can go, unless somebody is
  * about to use it still; then it goes with the rest. */
 void hr__async_close(struct hr_pipeline *p);
+/* The owner lets go of p: drop the cookie, unless threads are left that may use it. */
+void hr__async_orphan(struct hr_pipeline *p);
+/* A thread has left: what is to be dropped after the unlock, or NULL. */
+void *hr__async_take_cookie_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+void hr__async_drop_cookie(struct hr_pipeline *p, void *cookie);
 /* Has the loop's thread to be told of something it does not know? Then call _ring after
  * the unlock. */
 bool hr__async_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
@@ -481,10 +488,11 @@ void hr__feed_finish_locked(struct hr_pipeline *p, struct hr_feed *feed,
 /* Wake threads of feeds that can go on: some of them, which then wake others. */
 void hr__feeds_wake_locked(struct hr_pipeline *p,
                            struct hr_after *after) HR_ENGINE_LOCKED;
-/* Ask a native source for up to call->grant items, within a slice; no lock. Returns the
- * time. */
+/* Ask a native source for up to call->grant items, within a slice; no lock. quick: it will
+ * not take that long by far, so the clock is read at the end only; each reading costs what
+ * the engine does for a third of an item. Returns the time. */
 int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
-                              int64_t now_ns);
+                              bool quick, int64_t now_ns);
 
 /* ---- route.c ---- */
 /* Run the native router's task. Lock held on return; returns the time. */
@@ -500,6 +508,8 @@ void hr__route_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* It usually takes under 1 µs per item. */
+bool hr__source_is_quick_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* How many items the source may be ahead. */
 uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an

@@ -93,7 +93,7 @@ static bool ask(struct hr_worker *w, struct hr_stage *stage, struct hr_call *cal
                 int64_t *now_ns)
 {
     if (stage->body == HR_BODY_SOURCE) {
-        (void)hr__source_ask_native(&stage->source, call, *now_ns);
+        (void)hr__source_ask_native(&stage->source, call, false, *now_ns);
         return true;
     }
     if (!hr__session_enter(w, now_ns))

@@ -513,5 +513,6 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
     if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
     end_trace(p);
+    hr__async_orphan(p);
     hr__pipeline_unref(p);
 }

@@ -70,6 +70,8 @@ void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
  * value without memory. */
 struct hr_value hrpy_raised_box(PyObject *exc);
+/* The exception in a box, borrowed; NULL if it is none. *sole: no other value has it. */
+PyObject *hrpy_raised_peek(const struct hr_value *value, bool *sole);
 /* The exception in a box; a new reference, or NULL. Releases *value. */
 PyObject *hrpy_raised_unbox(struct hr_value *value);
 
@@ -156,8 +158,9 @@ PyObject *hrpy_bridge_new(struct hrpy_state *state, struct hr_pipeline *pipeline
                           PyObject *start_loop);
 /* Start the loop's thread unless there is one. 0, or -1 with an exception set. */
 int hrpy_bridge_start(PyObject *bridge);
-/* As hr_runtime.start_loop. */
+/* As hr_runtime.start_loop and .drop_loop. */
 bool hrpy_bridge_start_late(void *bridge);
+void hrpy_bridge_drop(void *bridge);
 /* The run has ended: wait for the thread, unless it is the calling one. */
 int hrpy_bridge_join(PyObject *bridge);
 
