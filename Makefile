@@ -72,8 +72,14 @@ sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
 	@tools/build release
 	@build/release/tests/sim/sim --seeds $(SEEDS)
 
+.PHONY: model
+model: setup ## every schedule of small plans; the hand-off to consumers in spin
+	@. tools/debian.sh && debian_packages spin
+	@tools/build release
+	@tests/model/check_model.py build/release/tests/model/explore
+
 .PHONY: mutants
-mutants: setup ## break the scheduler in forty ways; the simulation must notice each
+mutants: setup ## break the scheduler in forty ways; tests must notice each
 	@tests/sim/mutants.py
 
 .PHONY: bench
