@@ -270,6 +270,8 @@ void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after
 {
     if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
         hr__engine_wake_add(after, &p->workers[p->source_helper].parker);
+    if (p->feed_count > 0)
+        hr__feeds_wake_locked(p, after);
 }
 
 /* ---- ending ---- */

@@ -23,6 +23,7 @@ struct hr_call {
     enum hr_task_outcome outcome;
     uint32_t out_count;
     struct hr_value out[HR_SCHED_GRANT_MAX];
+    uint32_t path;             /* of a router: where out[0], the item, is to go */
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
     int64_t end_ns;            /* when the call was over; 0: not told. For traces */
@@ -63,6 +64,8 @@ struct hr_runtime {
     /* Attached: start the thread of the event loop; see hr__async_set_cookie. False: it
      * cannot be had. */
     bool (*start_loop)(void *cookie);
+    /* Attached or not, no lock held: the cookie is not needed any more. */
+    void (*drop_loop)(void *cookie);
     /* True where attached threads run in parallel (no GIL). */
     bool parallel;
 };
@@ -85,6 +88,11 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      bool drop_last,
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
+
+/* A router (see hr_plan_route): a call takes the item, and gives it as its output with the
+ * number of the path. */
+enum hr_status hr__plan_foreign_route(struct hr_plan *plan, const char *name,
+                                      struct hr_foreign *foreign, struct hr_error *err);
 
 /* The stage added last, a foreign one, runs on the runtime's event loop (async.h). */
 void hr__plan_on_loop(struct hr_plan *plan);

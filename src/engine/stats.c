@@ -71,10 +71,13 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->released = counts.released;
     out->running = counts.running;
     out->queued = counts.queued;
-    if (i > 0) {
+    for (uint32_t e = 0; e < p->edge_count; e++) {
         struct hr_edge_fill fill;
-        hr__sched_edge_fill(p->sched, i - 1, &fill);
-        out->capacity = i == 1 ? hr__source_read_ahead_locked(p) : fill.capacity;
+        if (p->edges[e].to != i)
+            continue;
+        hr__sched_edge_fill(p->sched, e, &fill);
+        bool read_ahead = i == 1 && p->feed_count == 0;
+        out->capacity += read_ahead ? hr__source_read_ahead_locked(p) : fill.capacity;
         if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
             out->queued = fill.filled;
     }

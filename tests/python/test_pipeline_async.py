@@ -172,14 +172,17 @@ class AsyncRange:
 
 @pytest.mark.parametrize(
     "source",
-    [numbers(100), numbers(100, 0), numbers(100, 0.0002), AsyncRange(100)],
+    [
+        lambda: numbers(100),
+        lambda: numbers(100, 0),
+        lambda: numbers(100, 0.0002),
+        lambda: AsyncRange(100),
+    ],
     ids=["at once", "after a turn", "after a while", "no generator"],
 )
 @pytest.mark.parametrize("ops", [0, 1, 2])
 def test_async_source(source, ops):
-    if ops and not isinstance(source, AsyncRange):
-        source = numbers(100, 0.0001)
-    builder = PipelineBuilder().add_source(source)
+    builder = PipelineBuilder().add_source(source())
     for op in [str, at_once_str][:ops]:
         builder.pipe(op, concurrency=3, output_order="input")
     pipeline = builder.add_sink(4).build(num_threads=2)

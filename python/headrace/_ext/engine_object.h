@@ -24,9 +24,10 @@ struct engine {
     _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
     atomic_flag reporting;         /* acquire on entry, release on exit */
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
+    /* the threads run, or did; true from just before they begin; release, acquire */
+    _Atomic bool started;
     /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
-    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };

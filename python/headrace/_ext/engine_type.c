@@ -292,6 +292,18 @@ static void join_the_started(struct engine *self)
     Py_END_ALLOW_THREADS
 }
 
+/* Pairs with the stores of engine_start. */
+static bool is_started(const struct engine *self)
+{
+    return atomic_load_explicit(&self->started, memory_order_acquire);
+}
+
+static PyObject *engine_started(PyObject *obj, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(is_started((struct engine *)obj));
+}
+
 static PyObject *engine_start(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
@@ -306,8 +318,8 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
-    char before = self->started;
-    self->started = true; /* already here: an operation may call stop() at once */
+    /* Already here: an operation may call stop() at once. */
+    bool before = atomic_exchange_explicit(&self->started, true, memory_order_acq_rel);
     Py_BEGIN_ALLOW_THREADS
     status = hr_pipeline_start(self->pipeline, &err);
     Py_END_ALLOW_THREADS
@@ -315,7 +327,7 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     if (status != HR_OK) {
         if (status == HR_ERR_THREAD)
             join_the_started(self);
-        self->started = before;
+        atomic_store_explicit(&self->started, before, memory_order_release);
         return hrpy_raise(self->state, &err);
     }
     if (hr__async_needed(self->pipeline) && hrpy_bridge_start(self->bridge)) {
@@ -487,7 +499,7 @@ static void end_pipeline(struct engine *self)
     self->pipeline = NULL;
     if (!pipeline)
         return;
-    if (self->started && self->inner) {
+    if (is_started(self) && self->inner) {
         Py_BEGIN_ALLOW_THREADS
         ended = hr__pipeline_ended(pipeline);
         Py_END_ALLOW_THREADS
@@ -495,7 +507,6 @@ static void end_pipeline(struct engine *self)
     if (!ended)
         cancel_all(pipeline, self->inner);
     bool leave = false;
-    hr__async_set_cookie(pipeline, NULL);
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
         leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
@@ -596,9 +607,13 @@ static PyMethodDef engine_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef engine_attributes[] = {
+    {"started", engine_started, NULL,
+     "Whether the threads were started. No Ctrl-C can come between the two.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef engine_members[] = {
-    {"started", T_BOOL, offsetof(struct engine, started), READONLY,
-     "Whether the threads were started. No Ctrl-C can come between the two."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY,
      NULL},
     {NULL, 0, 0, 0, NULL},
@@ -611,6 +626,7 @@ static PyType_Slot engine_slots[] = {
     {Py_tp_traverse, engine_traverse},
     {Py_tp_clear, engine_clear},
     {Py_tp_methods, engine_methods},
+    {Py_tp_getset, engine_attributes},
     {Py_tp_members, engine_members},
     {0, NULL},
 };
