@@ -29,12 +29,22 @@ Way = Callable[[Sequence[Source], int], Batches]
 # ---- pipelines: headrace and SPDL ----
 
 
-def pipeline_by_batch(name: str, sources: Sequence[Source], threads: int) -> Batches:
-    """One batch per task."""
+def pipeline_by_batch(
+    name: str, sources: Sequence[Source], threads: int, **more: Any
+) -> Batches:
+    """One batch per task. more: arguments of load_image_batch."""
     lib = engine(name)
-    load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE))
+    load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE) | more)
     builder = lib.builder().add_source(sources).aggregate(BATCH)
     yield from _arrays(lib, builder.pipe(load, concurrency=threads), threads)
+
+
+def pipeline_to_tensor(sources: Sequence[Source], threads: int) -> Batches:
+    """headrace to normalised float32 with channels first, shown as the others are."""
+    numbers = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    form = {"layout": "CHW", "dtype": "float32"} | numbers
+    for batch in pipeline_by_batch("headrace", sources, threads, **form):
+        yield batch.transpose(0, 2, 3, 1)
 
 
 def pipeline_by_item(name: str, sources: Sequence[Source], threads: int) -> Batches:
