@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench import b1, b2, b3, b4, b5, b8
+from bench import b1, b2, b3, b4, b5, b8, b9, b10, b11
 
 if TYPE_CHECKING:
     from bench.common import Experiment
@@ -20,5 +20,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         b4.EXPERIMENT,
         b5.EXPERIMENT,
         b8.EXPERIMENT,
+        b9.EXPERIMENT,
+        b10.EXPERIMENT,
+        b11.EXPERIMENT,
     )
 }
