@@ -46,8 +46,8 @@ def pipeline_by_batch(
 
 def pipeline_to_tensor(sources: Sequence[Source], threads: int) -> Batches:
     """headrace to normalised float32 with channels first, shown as the others are."""
-    numbers = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-    form = {"layout": "CHW", "dtype": "float32"} | numbers
+    form: dict[str, Any] = {"layout": "CHW", "dtype": "float32"}
+    form |= {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
     for batch in pipeline_by_batch("headrace", sources, threads, **form):
         yield batch.transpose(0, 2, 3, 1)
 
