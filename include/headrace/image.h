@@ -1,20 +1,9 @@
 /* Images: bytes or a path in, pixels out.
  *
- * Pixels are uint8, rows top to bottom, channels last (HWC). The format is recognised
- * by content, never by name. Limits are checked before anything is allocated.
- *
- * What the pixels of a picture are:
- *   JPEG   as libjpeg decodes with its defaults (accurate integer DCT, smooth chroma).
- *          Grey is repeated. Four components are CMYK with inverted values, as Adobe
- *          writes them: red is (255 - k) - round(c * (255 - k) / 255), as in Pillow.
- *   PNG    grey is repeated and stretched to 0 … 255; a palette is looked up; of 16 bits
- *          the upper 8 are taken (as Pillow does for colour; its grey of 16 bits is cut
- *          at 255 instead); alpha and transparency are dropped, the colour beneath
- *          stays; gamma and colour profiles are ignored; of an animation the default
- *          picture is taken.
- *   both   as stored: EXIF orientation is not applied.
- * A picture that is cut off or damaged is an error, never partly grey. Bytes after the
- * end of a JPEG are ignored. */
+ * Rows come top to bottom, channels last (HWC). The format is recognised by content,
+ * never by name. Limits are checked before anything is allocated. What the pixels of a
+ * picture are, format by format, is written in docs/images.md. A picture that is cut
+ * off or damaged is an error, never partly grey. */
 #ifndef HEADRACE_IMAGE_H
 #define HEADRACE_IMAGE_H
 
@@ -24,8 +13,20 @@
 extern "C" {
 #endif
 
+/* Samples of 16 bits are uint16 in native order. */
 enum hr_pix_fmt {
-    HR_RGB24 = 0 /* H, W, 3: red, green, blue */
+    HR_RGB24 = 0,  /* H, W, 3: red, green, blue */
+    HR_BGR24 = 1,  /* H, W, 3 */
+    HR_GRAY = 2,   /* H, W, 1 */
+    HR_RGBA = 3,   /* H, W, 4; alpha is not multiplied into the colours */
+    HR_GRAY16 = 4, /* H, W, 1 of uint16 */
+    HR_RGB48 = 5   /* H, W, 3 of uint16 */
+};
+
+/* What becomes of the orientation that a file states (EXIF's tag and its like). */
+enum hr_orientation {
+    HR_ORIENTATION_APPLY = 0, /* pixels as they are meant to be seen */
+    HR_ORIENTATION_IGNORE = 1 /* pixels as stored */
 };
 
 /* How a picture of w x h fills a target of W x H.
@@ -52,8 +53,7 @@ enum hr_scale_algo {
     HR_SCALE_LANCZOS = 3  /* a = 3 */
 };
 
-/* Set size = sizeof(struct hr_image_options) and zero the rest for the defaults;
- * hr_image_options_init does both. */
+/* hr_image_options_init sets size and the defaults; options without it are refused. */
 struct hr_image_options {
     size_t size;
     int64_t width;  /* target; 0 keeps the picture's own */
@@ -66,6 +66,9 @@ struct hr_image_options {
     uint64_t bytes_max;      /* decoded bytes per item; init sets 1 GiB */
     uint64_t encoded_max;    /* encoded bytes per item; init sets 256 MiB */
     int32_t scans_max;       /* JPEG scans; init sets 100 */
+    enum hr_orientation orientation;
+    int64_t
+        background; /* 0xrrggbb that alpha is blended with; -1 (init): it is dropped */
     uint64_t reserved[8];
 };
 

@@ -1,194 +1,288 @@
-/* The way of the rows: see canvas.h. A picture that needs no resize is decoded straight
- * into its place; any other goes through a few staging rows, warm in the cache. */
+/* The way of the rows: see canvas.h.
+ *
+ *     decoded rows -> converted to the output's pixels -> resized -> turned -> output
+ *
+ * Each step is left out where it would change nothing, so the common ways are short: a
+ * picture in the output's own pixels and size is decoded straight into its place; one
+ * that is only scaled goes through a few staging rows, warm in the cache, and the
+ * resampler writes the output. Where a picture is to be turned too, it is turned last,
+ * when it is small: the resampler is told so and gives the bytes that turning first
+ * would have given.
+ *
+ * With alpha in the output a picture is resized with its colours multiplied by alpha,
+ * as Pillow does, so that the colour of transparent pixels does not bleed. */
 #include "image/canvas.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "image/limits.h"
 #include "base/banned.h"
 
-#define CHANNELS 3
 /* Staging rows begin at an odd multiple of this. libjpeg-turbo writes rows that are
  * aligned to its vectors past the cache, and the resize that reads them next would wait
  * for memory: 0.2 ms per picture of 640 x 400. */
 #define MISALIGN 8
-/* Expansion is judged only above this many bytes, where it can hurt. */
-#define EXPANSION_FREE ((uint64_t)64 << 20)
-#define EXPANSION_MAX 1000
 
-enum hr_status hr__canvas_check(const struct hr__canvas *canvas, const char *format,
-                                int64_t width, int64_t height, struct hr_error *err)
+static enum hr_status staging_reserve(struct hr__staging *s, size_t row_bytes,
+                                      struct hr_error *err)
 {
-    const struct hr_image_options *o = canvas->options;
-    uint64_t w = (uint64_t)width;
-    uint64_t h = (uint64_t)height;
+    size_t bytes;
 
-    if (width < 1 || height < 1)
-        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                            "image: %s says its size is %lld x %lld", format,
-                            (long long)width, (long long)height);
-    if (w > o->side_max || h > o->side_max)
-        return hr_error_set(
-            err, HR_ERR_LIMIT, "image", 0,
-            "image: %s of %lld x %lld pixels, sides are limited to %llu", format,
-            (long long)width, (long long)height, (unsigned long long)o->side_max);
-    if (w > INT32_MAX || h > INT32_MAX || w * h > o->pixels_max)
-        return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                            "image: %s of %lld x %lld pixels, the limit is %llu pixels",
-                            format, (long long)width, (long long)height,
-                            (unsigned long long)o->pixels_max);
-    if (w * h * CHANNELS > o->bytes_max)
-        return hr_error_set(
-            err, HR_ERR_LIMIT, "image", 0,
-            "image: %s of %lld x %lld pixels, the limit is %llu decoded "
-            "bytes",
-            format, (long long)width, (long long)height,
-            (unsigned long long)o->bytes_max);
+    s->stride = (row_bytes + HR_ROW_SLACK + MISALIGN + 63) & ~(size_t)63;
+    bytes = s->stride * HR_PUSH_ROWS + MISALIGN;
+    if (bytes <= s->bytes)
+        return HR_OK;
+    hr__free(s->rows);
+    s->bytes = 0;
+    /* Zeroed: kernels read the slack, with weight 0. */
+    s->rows = hr__calloc(bytes, 1);
+    if (s->rows == NULL)
+        return hr__nomem(err, "image", "rows of a picture", bytes);
+    s->bytes = bytes;
     return HR_OK;
 }
 
-static enum hr_status check_expansion(const struct hr__canvas *c, const char *format,
-                                      uint64_t raw_bytes, struct hr_error *err)
+static void staging_rows(const struct hr__staging *s, uint8_t **rows, int n)
 {
-    if (raw_bytes <= EXPANSION_FREE || raw_bytes / EXPANSION_MAX < c->encoded)
-        return HR_OK;
-    return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                        "image: %s of %zu bytes expands to %llu, the limit is %d:1",
-                        format, c->encoded, (unsigned long long)raw_bytes,
-                        EXPANSION_MAX);
+    for (int i = 0; i < n; i++)
+        rows[i] = s->rows + MISALIGN + (size_t)i * s->stride;
 }
 
-/* Make the output unless there is one, and blacken what the picture leaves free. */
+/* ---- begin ---- */
+
+/* Blacken what the picture leaves free; with alpha that is transparent black. */
+static void clear_margins(const struct hr__canvas *c, uint8_t *pixels)
+{
+    const struct hr__fit *f = &c->fit;
+    size_t left = (size_t)f->put_x * c->pixel_bytes;
+    size_t middle = (size_t)f->kept_width * c->pixel_bytes;
+    size_t above = (size_t)f->put_y;
+    size_t below = (size_t)f->out_height - above - (size_t)f->kept_height;
+
+    memset(pixels, 0, above * c->stride);
+    memset(pixels + ((size_t)f->out_height - below) * c->stride, 0, below * c->stride);
+    if (middle == c->stride)
+        return;
+    for (size_t y = above; y < (size_t)f->out_height - below; y++) {
+        memset(pixels + y * c->stride, 0, left);
+        memset(pixels + y * c->stride + left + middle, 0, c->stride - left - middle);
+    }
+}
+
+/* Make the output unless there is one. */
 static enum hr_status prepare_output(struct hr__canvas *c, struct hr_error *err)
 {
     const struct hr__fit *f = &c->fit;
-    int64_t shape[3] = {f->out_height, f->out_width, CHANNELS};
+    enum hr_pix_fmt pix_fmt = c->options->pix_fmt;
+    enum hr_dtype dtype = hr__pix_fmt_bytes(pix_fmt) == 2 ? HR_U16 : HR_U8;
+    int64_t shape[3] = {f->out_height, f->out_width, hr__pix_fmt_channels(pix_fmt)};
     uint8_t *pixels = c->slot;
-    size_t left = (size_t)f->put_x * CHANNELS;
-    size_t middle = (size_t)f->kept_width * CHANNELS;
-    size_t above = (size_t)f->put_y;
-    size_t below = (size_t)f->out_height - above - (size_t)f->kept_height;
     enum hr_status status;
 
-    c->stride = (size_t)f->out_width * CHANNELS;
+    c->stride = (size_t)f->out_width * c->pixel_bytes;
     if (pixels == NULL) {
-        if ((uint64_t)f->out_width * (uint64_t)f->out_height >
-            c->options->bytes_max / CHANNELS)
-            return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                                "image: a target of %lld x %lld pixels, the limit is "
-                                "%llu decoded bytes",
-                                (long long)f->out_width, (long long)f->out_height,
-                                (unsigned long long)c->options->bytes_max);
-        status = hr_array_alloc(HR_U8, 3, shape, &c->array, err);
+        status = hr__limits_target(c->options, f->out_width, f->out_height,
+                                   c->pixel_bytes, err);
+        if (status == HR_OK)
+            status = hr_array_alloc(dtype, 3, shape, &c->array, err);
         if (status != HR_OK)
             return status;
         pixels = hr_array_data(c->array);
     }
-    memset(pixels, 0, above * c->stride);
-    memset(pixels + ((size_t)f->out_height - below) * c->stride, 0, below * c->stride);
-    if (middle < c->stride)
-        for (size_t y = above; y < (size_t)f->out_height - below; y++) {
-            memset(pixels + y * c->stride, 0, left);
-            memset(pixels + y * c->stride + left + middle, 0,
-                   c->stride - left - middle);
-        }
-    c->origin = pixels + above * c->stride + left;
+    clear_margins(c, pixels);
+    c->origin =
+        pixels + (size_t)f->put_y * c->stride + (size_t)f->put_x * c->pixel_bytes;
     return HR_OK;
+}
+
+/* The way from the stored picture to the resized, not yet turned one: the fit, seen
+ * through the turn. */
+static void plan_resize(const struct hr__canvas *c, struct hr__resample_plan *p)
+{
+    const struct hr__fit *f = &c->fit;
+    bool across = c->turn.transposed;
+
+    *p = (struct hr__resample_plan){
+        .width = c->width,
+        .height = c->height,
+        .scaled_width = across ? f->scaled_height : f->scaled_width,
+        .scaled_height = across ? f->scaled_width : f->scaled_height,
+        .cut_x = across ? f->cut_y : f->cut_x,
+        .cut_y = across ? f->cut_x : f->cut_y,
+        .kept_width = across ? f->kept_height : f->kept_width,
+        .kept_height = across ? f->kept_width : f->kept_height,
+        .channels = hr__pix_fmt_channels(c->options->pix_fmt),
+        .algo = c->options->algo,
+        .wide = hr__pix_fmt_bytes(c->options->pix_fmt) == 2,
+        .mirror_x = c->turn.mirror_x,
+        .mirror_y = c->turn.mirror_y,
+        .transposed = across,
+    };
+    if (p->mirror_x)
+        p->cut_x = p->scaled_width - p->cut_x - p->kept_width;
+    if (p->mirror_y)
+        p->cut_y = p->scaled_height - p->cut_y - p->kept_height;
+}
+
+static enum hr_status prepare_resize(struct hr__canvas *c,
+                                     const struct hr__resample_plan *plan,
+                                     struct hr_error *err)
+{
+    uint8_t *out = c->origin;
+    size_t stride = c->stride;
+    enum hr_status status;
+
+    if (!hr__turn_is_none(&c->turn)) {
+        stride = (size_t)plan->kept_width * c->pixel_bytes;
+        status = hr_buffer_new(stride * (size_t)plan->kept_height, &c->resized, err);
+        if (status != HR_OK)
+            return status;
+        out = hr_buffer_data(c->resized);
+    }
+    return hr__resample_begin(&c->easel->resampler, plan, out, stride, err);
+}
+
+/* What becomes of the pixels, and by which steps. */
+static void choose_steps(struct hr__canvas *c, const struct hr__picture *picture)
+{
+    const struct hr_image_options *o = c->options;
+    int orientation = o->orientation == HR_ORIENTATION_APPLY ? picture->orientation : 1;
+    bool swapped;
+
+    c->width = picture->width;
+    c->height = picture->height;
+    c->rows_put = 0;
+    c->turn = hr__turn_of(orientation);
+    swapped = c->turn.transposed;
+    hr__fit(swapped ? c->height : c->width, swapped ? c->width : c->height, o, &c->fit);
+    c->pixel_bytes =
+        (size_t)(hr__pix_fmt_channels(o->pix_fmt) * hr__pix_fmt_bytes(o->pix_fmt));
+    c->conversion = (struct hr__conversion){
+        .channels = picture->channels,
+        .sample_bytes = picture->sample_bytes,
+        .to = o->pix_fmt,
+        .background = o->background,
+    };
+}
+
+static bool keeps_size(const struct hr__resample_plan *p)
+{
+    return p->kept_width == p->width && p->kept_height == p->height &&
+           p->scaled_width == p->width && p->scaled_height == p->height;
 }
 
 static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
 {
-    struct hr__easel *easel = c->easel;
-    size_t bytes;
+    const struct hr__conversion *v = &c->conversion;
+    size_t decoded = (size_t)(v->channels * v->sample_bytes);
+    enum hr_status status;
 
-    c->row_stride =
-        ((size_t)c->width * CHANNELS + HR_ROW_SLACK + MISALIGN + 63) & ~(size_t)63;
-    bytes = c->row_stride * HR_PUSH_ROWS + MISALIGN;
-    if (bytes > easel->staging_bytes) {
-        hr__free(easel->staging);
-        easel->staging_bytes = 0;
-        /* Zeroed: kernels read the slack, with weight 0. */
-        easel->staging = hr__calloc(bytes, 1);
-        if (easel->staging == NULL)
-            return hr__nomem(err, "image", "rows of a picture", bytes);
-        easel->staging_bytes = bytes;
-    }
-    return HR_OK;
-}
-
-static enum hr_status prepare_resample(struct hr__canvas *c, struct hr_error *err)
-{
-    const struct hr__fit *f = &c->fit;
-    struct hr__resample_plan plan = {
-        .width = c->width,
-        .height = c->height,
-        .scaled_width = f->scaled_width,
-        .scaled_height = f->scaled_height,
-        .cut_x = f->cut_x,
-        .cut_y = f->cut_y,
-        .kept_width = f->kept_width,
-        .kept_height = f->kept_height,
-        .channels = CHANNELS,
-        .algo = c->options->algo,
-    };
-
-    return hr__resample_begin(&c->easel->resampler, &plan, c->origin, c->stride, err);
-}
-
-enum hr_status hr__canvas_begin(struct hr__canvas *c, const char *format, int64_t width,
-                                int64_t height, uint64_t raw_bytes,
-                                struct hr_error *err)
-{
-    enum hr_status status = hr__canvas_check(c, format, width, height, err);
-
-    if (status == HR_OK)
-        status = check_expansion(c, format, raw_bytes, err);
-    if (status != HR_OK)
-        return status;
-    c->width = width;
-    c->height = height;
-    c->rows_put = 0;
-    hr__fit(width, height, c->options, &c->fit);
-    status = prepare_output(c, err);
-    c->direct = c->fit.kept_width == width && c->fit.kept_height == height &&
-                c->fit.scaled_width == width && c->fit.scaled_height == height;
-    if (status == HR_OK && !c->direct)
-        status = prepare_staging(c, err);
-    if (status == HR_OK && !c->direct)
-        status = prepare_resample(c, err);
+    if (c->direct)
+        return HR_OK;
+    status = staging_reserve(&c->easel->decoded, (size_t)c->width * decoded, err);
+    if (status == HR_OK && c->converts)
+        status = staging_reserve(&c->easel->converted,
+                                 (size_t)c->width * c->pixel_bytes, err);
     return status;
 }
+
+enum hr_status hr__canvas_begin(struct hr__canvas *c, const struct hr__picture *picture,
+                                struct hr_error *err)
+{
+    struct hr__resample_plan plan;
+    enum hr_status status;
+
+    choose_steps(c, picture);
+    plan_resize(c, &plan);
+    c->resizes = !keeps_size(&plan);
+    c->conversion.premultiply = c->resizes && c->options->pix_fmt == HR_RGBA &&
+                                c->options->background < 0 &&
+                                picture->channels % 2 == 0;
+    c->converts = !hr__convert_keeps(&c->conversion);
+    c->direct = !c->converts && !c->resizes && hr__turn_is_none(&c->turn);
+    status = prepare_output(c, err);
+    if (status == HR_OK)
+        status = prepare_staging(c, err);
+    if (status == HR_OK && c->resizes)
+        status = prepare_resize(c, &plan, err);
+    hr__placement_init(&c->placement, &c->turn, plan.kept_width, plan.kept_height,
+                       c->origin, c->stride, c->pixel_bytes);
+    return status;
+}
+
+/* ---- rows ---- */
 
 int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
 {
     int64_t left = c->height - c->rows_put;
     int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
 
-    for (int i = 0; i < n; i++)
-        rows[i] = c->direct ? c->origin + (size_t)(c->rows_put + i) * c->stride
-                            : c->easel->staging + MISALIGN + (size_t)i * c->row_stride;
+    if (!c->direct)
+        staging_rows(&c->easel->decoded, rows, n);
+    for (int i = 0; c->direct && i < n; i++)
+        rows[i] = c->origin + (size_t)(c->rows_put + i) * c->stride;
     return n;
+}
+
+/* The resized picture is whole: turn it, and take alpha out of its colours. */
+static void finish(struct hr__canvas *c)
+{
+    const struct hr__resample_plan *p = &c->easel->resampler.plan;
+    const uint8_t *from = c->resized != NULL ? hr_buffer_data(c->resized) : NULL;
+    size_t stride = (size_t)p->kept_width * c->pixel_bytes;
+
+    for (int64_t y = 0; from != NULL && y < p->kept_height; y += HR_PUSH_ROWS) {
+        int64_t left = p->kept_height - y;
+        int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
+        const uint8_t *rows[HR_PUSH_ROWS];
+
+        for (int i = 0; i < n; i++)
+            rows[i] = from + (size_t)(y + i) * stride;
+        hr__place_rows(&c->placement, rows, y, n, p->kept_width);
+    }
+    for (int64_t y = 0; c->conversion.premultiply && y < c->fit.kept_height; y++)
+        hr__unpremultiply_row(c->origin + (size_t)y * c->stride,
+                              (size_t)c->fit.kept_width);
+}
+
+static void put_in_place(struct hr__canvas *c, const uint8_t *const *rows, int n)
+{
+    if (c->direct && rows[0] == c->origin + (size_t)c->rows_put * c->stride)
+        return;
+    hr__place_rows(&c->placement, rows, c->rows_put, n, c->width);
 }
 
 enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, int n,
                               struct hr_error *err)
 {
-    if (!c->direct)
-        hr__resample_push(&c->easel->resampler, rows, n);
-    for (int i = 0; c->direct && i < n; i++) {
-        uint8_t *to = c->origin + (size_t)(c->rows_put + i) * c->stride;
+    uint8_t *converted[HR_PUSH_ROWS];
 
-        if (to != rows[i])
-            memcpy(to, rows[i], (size_t)c->width * CHANNELS);
+    if (c->converts) {
+        staging_rows(&c->easel->converted, converted, n);
+        for (int i = 0; i < n; i++)
+            hr__convert_row(&c->conversion, rows[i], converted[i], (size_t)c->width);
+        rows = (const uint8_t *const *)converted;
     }
+    if (c->resizes)
+        hr__resample_push(&c->easel->resampler, rows, n);
+    else
+        put_in_place(c, rows, n);
     c->rows_put += n;
+    if (c->resizes && c->rows_put == c->height)
+        finish(c);
     return hr_ctx_check(c->ctx, err);
+}
+
+void hr__canvas_end(struct hr__canvas *c)
+{
+    hr_buffer_unref(&c->resized);
 }
 
 void hr__easel_fini(struct hr__easel *easel)
 {
     hr__resampler_fini(&easel->resampler);
-    hr__free(easel->staging);
-    easel->staging = NULL;
-    easel->staging_bytes = 0;
+    hr__free(easel->decoded.rows);
+    hr__free(easel->converted.rows);
+    *easel = (struct hr__easel){0};
 }

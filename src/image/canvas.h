@@ -1,18 +1,29 @@
-/* canvas.h - where a decoder's rows go: through the resize to their place in the output.
+/* canvas.h - where a decoder's rows go: through conversion, resize and orientation to
+ * their place in the output.
  *
- *     begin(size) -> { rows() -> decode into them -> put() } until all rows are put
+ *     begin(picture) -> { rows() -> decode into them -> put() } until all rows are put
  */
 #ifndef HR_IMAGE_CANVAS_H
 #define HR_IMAGE_CANVAS_H
 
+#include "image/codec.h"
+#include "image/pixels.h"
 #include "image/fit.h"
+#include "image/place.h"
 #include "image/resample.h"
+
+/* Rows that a worker keeps, with room for HR_PUSH_ROWS. */
+struct hr__staging {
+    uint8_t *rows;
+    size_t bytes;
+    size_t stride;
+};
 
 /* What a worker keeps from picture to picture. */
 struct hr__easel {
     struct hr__resampler resampler;
-    uint8_t *staging; /* HR_PUSH_ROWS rows with HR_ROW_SLACK each */
-    size_t staging_bytes;
+    struct hr__staging decoded;
+    struct hr__staging converted;
 };
 
 struct hr__canvas {
@@ -20,34 +31,32 @@ struct hr__canvas {
     struct hr_ctx *ctx;
     const struct hr_image_options *options;
     struct hr__easel *easel;
-    uint8_t *slot;  /* the output's pixels; NULL: begin makes an array */
-    size_t encoded; /* bytes of the encoded picture */
+    uint8_t *slot; /* the output's pixels; NULL: begin makes an array */
     /* set by begin */
     struct hr_array *array; /* owned by the caller from then on */
-    struct hr__fit fit;
-    int64_t width;
+    int64_t width;          /* of the stored picture */
     int64_t height;
-    size_t stride;     /* of the output */
-    uint8_t *origin;   /* the first kept pixel in the output */
-    bool direct;       /* rows are decoded in place */
-    size_t row_stride; /* of the staging rows */
+    struct hr__fit fit; /* of the shown one */
+    struct hr__conversion conversion;
+    struct hr__turn turn;
+    struct hr__placement placement; /* of stored pixels, or resized ones */
+    size_t pixel_bytes;             /* of the output */
+    size_t stride;                  /* of the output */
+    uint8_t *origin;                /* the first kept pixel in the output */
+    struct hr_buffer *resized;      /* the resized picture before it is turned */
+    bool converts;                  /* rows go through conversion */
+    bool resizes;                   /* rows go through the resampler */
+    bool direct;                    /* rows are decoded in place */
     int64_t rows_put;
 };
 
-/* Refuse a size that breaks a limit of the options. format: "JPEG", ... */
-HR_MUST_USE enum hr_status hr__canvas_check(const struct hr__canvas *canvas,
-                                            const char *format, int64_t width,
-                                            int64_t height, struct hr_error *err);
-
-/* Begin a picture of that size, after the same checks. raw_bytes: what its pixels take
- * before any conversion, for the limit on expansion. */
+/* Begin a picture that the limits allow. hr__canvas_end must follow. */
 HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
-                                            const char *format, int64_t width,
-                                            int64_t height, uint64_t raw_bytes,
+                                            const struct hr__picture *picture,
                                             struct hr_error *err);
 
-/* Where to decode the next rows (RGB, 3 * width bytes each) to: rows[HR_PUSH_ROWS].
- * Returns how many there are, 0 at the end. */
+/* Where to decode the next rows (width pixels as the picture says) to:
+ * rows[HR_PUSH_ROWS]. Returns how many there are, 0 at the end. */
 int hr__canvas_rows(struct hr__canvas *canvas, uint8_t **rows);
 
 /* The next n rows are ready: those of hr__canvas_rows, or others that have HR_ROW_SLACK
@@ -56,6 +65,9 @@ int hr__canvas_rows(struct hr__canvas *canvas, uint8_t **rows);
 HR_MUST_USE enum hr_status hr__canvas_put(struct hr__canvas *canvas,
                                           const uint8_t *const *rows, int n,
                                           struct hr_error *err);
+
+/* Drop what begin made, but for the array. */
+void hr__canvas_end(struct hr__canvas *canvas);
 
 void hr__easel_fini(struct hr__easel *easel);
 

@@ -3,15 +3,18 @@
  * libjpeg reports errors by a callback that must not return. Ours fills the caller's
  * error and jumps back to guarded(), the one function with a setjmp; it has no
  * variables, so there is none to lose. Everything that a picture needs lives in
- * struct hr__jpeg. After a jump jpeg_abort_decompress makes the object ready again.
+ * struct jpeg. After a jump jpeg_abort_decompress makes the object ready again.
  *
  * What libjpeg calls a warning is mostly a picture with lost data: it goes on with
  * grey blocks. Those are errors here (see loses_data).
  *
  * The object is kept from picture to picture. Its pools for one picture are libjpeg's
- * own malloc; all else stays. */
-#include "image/jpeg.h"
-
+ * own malloc; all else stays.
+ *
+ * Grey is given as grey, YCbCr and RGB as RGB. Four components are CMYK (or YCCK) with
+ * inverted values, as Adobe writes them, marker or not; the red of c, k (not inverted)
+ * is then (255 - k) - round(c * (255 - k) / 255), as in Pillow. Bytes after the end
+ * marker are ignored. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,12 +23,15 @@
 #include <jerror.h>
 
 #include "base/mem.h"
+#include "image/canvas.h"
+#include "image/codec.h"
+#include "image/jpeg_header.h"
 #include "base/banned.h"
 
 /* The progress callback looks for a cancelled task once in so many calls. */
 #define CALLS_PER_CHECK 16
 
-struct hr__jpeg {
+struct jpeg {
     struct jpeg_decompress_struct lib;
     struct jpeg_error_mgr manager;
     struct jpeg_progress_mgr progress;
@@ -33,8 +39,8 @@ struct hr__jpeg {
     uint8_t *cmyk; /* HR_PUSH_ROWS rows before their conversion */
     size_t cmyk_bytes;
     /* one picture */
-    const uint8_t *data;
-    size_t size;
+    struct hr__input in;
+    struct hr__jpeg_header header;
     struct hr__canvas *canvas;
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
@@ -43,15 +49,14 @@ struct hr__jpeg {
     unsigned calls;        /* of the progress callback */
 };
 
-static _Noreturn void escape(struct hr__jpeg *j, enum hr_status status)
+static _Noreturn void escape(struct jpeg *j, enum hr_status status)
 {
     j->status = status;
     longjmp(j->escape, 1);
 }
 
 /* Run body; the status of the escape, if it took that. */
-static enum hr_status guarded(struct hr__jpeg *j,
-                              enum hr_status (*body)(struct hr__jpeg *))
+static enum hr_status guarded(struct jpeg *j, enum hr_status (*body)(struct jpeg *))
 {
     if (setjmp(j->escape) != 0)
         return j->status;
@@ -59,7 +64,7 @@ static enum hr_status guarded(struct hr__jpeg *j,
 }
 
 /* How far decoding went, for messages: "after 60 of 480 rows". */
-static void where(const struct hr__jpeg *j, char *out, size_t size)
+static void where(const struct jpeg *j, char *out, size_t size)
 {
     const struct jpeg_decompress_struct *lib = &j->lib;
 
@@ -94,7 +99,7 @@ static enum hr_status status_of(int code)
     }
 }
 
-static _Noreturn void fail_ended(struct hr__jpeg *j)
+static _Noreturn void fail_ended(struct jpeg *j)
 {
     char place[64];
 
@@ -105,7 +110,7 @@ static _Noreturn void fail_ended(struct hr__jpeg *j)
 
 static void on_error(j_common_ptr lib)
 {
-    struct hr__jpeg *j = lib->client_data;
+    struct jpeg *j = lib->client_data;
     int code = lib->err->msg_code;
     char place[64];
     char text[JMSG_LENGTH_MAX];
@@ -141,7 +146,7 @@ static bool loses_data(const struct jpeg_error_mgr *m)
  * Its arithmetic decoder never says so. */
 static void on_message(j_common_ptr lib, int level)
 {
-    struct hr__jpeg *j = lib->client_data;
+    struct jpeg *j = lib->client_data;
     char place[64];
     char text[JMSG_LENGTH_MAX];
 
@@ -171,8 +176,8 @@ static void on_output(j_common_ptr lib)
 /* Called by libjpeg for each row and, while it gathers scans, each row of blocks. */
 static void on_progress(j_common_ptr lib)
 {
-    struct hr__jpeg *j = lib->client_data;
-    int scans_max = j->canvas->options->scans_max;
+    struct jpeg *j = lib->client_data;
+    int scans_max = j->in.options->scans_max;
     enum hr_status status;
 
     if (j->lib.input_scan_number > scans_max)
@@ -181,21 +186,30 @@ static void on_progress(j_common_ptr lib)
                                scans_max));
     if (++j->calls % CALLS_PER_CHECK != 0)
         return;
-    status = hr_ctx_check(j->canvas->ctx, j->err);
+    status = hr_ctx_check(j->in.ctx, j->err);
     if (status != HR_OK)
         escape(j, status);
 }
 
-static enum hr_status create(struct hr__jpeg *j)
+static enum hr_status create(struct jpeg *j)
 {
     jpeg_create_decompress(&j->lib);
     j->lib.progress = &j->progress;
     return HR_OK;
 }
 
-enum hr_status hr__jpeg_new(struct hr__jpeg **out, struct hr_error *err)
+static void jpeg_destroy_decoder(void *decoder)
 {
-    struct hr__jpeg *j = hr__calloc(1, sizeof(*j));
+    struct jpeg *j = decoder;
+
+    jpeg_destroy_decompress(&j->lib);
+    hr__free(j->cmyk);
+    hr__free(j);
+}
+
+static enum hr_status jpeg_create_decoder(void **out, struct hr_error *err)
+{
+    struct jpeg *j = hr__calloc(1, sizeof(*j));
     enum hr_status status;
 
     *out = NULL;
@@ -209,30 +223,74 @@ enum hr_status hr__jpeg_new(struct hr__jpeg **out, struct hr_error *err)
     j->progress.progress_monitor = on_progress;
     j->err = err;
     status = guarded(j, create);
-    if (status != HR_OK)
-        hr__jpeg_free(&j);
-    *out = j;
+    if (status == HR_OK)
+        *out = j;
+    else
+        jpeg_destroy_decoder(j);
     return status;
 }
 
-void hr__jpeg_free(struct hr__jpeg **jpeg)
-{
-    struct hr__jpeg *j = *jpeg;
+/* ---- the header ---- */
 
-    if (j == NULL)
-        return;
-    jpeg_destroy_decompress(&j->lib);
-    hr__free(j->cmyk);
-    hr__free(j);
-    *jpeg = NULL;
+static uint64_t over(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
 }
 
-/* ---- one picture ---- */
+/* What libjpeg gathers of a picture in several scans: its coefficients. */
+static uint64_t coefficient_bytes(const struct hr__jpeg_header *h)
+{
+    uint64_t blocks = 0;
+    unsigned across = 1;
+    unsigned down = 1;
 
-static void choose_colour(struct hr__jpeg *j)
+    for (int i = 0; i < h->components && i < 4; i++) {
+        across = across > h->sampling[i] >> 4 ? across : h->sampling[i] >> 4;
+        down = down > (h->sampling[i] & 15u) ? down : h->sampling[i] & 15u;
+    }
+    for (int i = 0; i < h->components && i < 4; i++)
+        blocks += over((uint64_t)h->width * (h->sampling[i] >> 4), across * 8) *
+                  over((uint64_t)h->height * (h->sampling[i] & 15u), down * 8);
+    return blocks * sizeof(JBLOCK);
+}
+
+static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,
+                                struct hr__picture *out, struct hr_error *err)
+{
+    struct jpeg *j = decoder;
+    struct hr__jpeg_header *h = &j->header;
+    enum hr_status status = hr__jpeg_header(in->data, in->size, h, err);
+
+    if (status != HR_OK)
+        return status;
+    j->in = *in;
+    out->width = h->width;
+    out->height = h->height;
+    out->channels = h->components == 1 ? 1 : 3;
+    out->sample_bytes = 1;
+    out->stored_channels = h->components;
+    out->stored_bits = h->bits;
+    out->orientation = h->orientation;
+    out->raw_bytes = (uint64_t)h->width * (uint64_t)h->height * (uint64_t)h->components;
+    out->work_bytes = h->several_scans ? coefficient_bytes(h) : 0;
+    out->icc = h->icc;
+    out->icc_size = h->icc_size;
+    return HR_OK;
+}
+
+static void jpeg_close(void *decoder)
+{
+    (void)decoder;
+}
+
+/* ---- the pixels ---- */
+
+static void choose_colour(struct jpeg *j)
 {
     switch (j->lib.jpeg_color_space) {
     case JCS_GRAYSCALE:
+        j->lib.out_color_space = JCS_GRAYSCALE;
+        return;
     case JCS_RGB:
     case JCS_YCbCr:
         j->lib.out_color_space = JCS_RGB;
@@ -248,28 +306,7 @@ static void choose_colour(struct hr__jpeg *j)
     }
 }
 
-/* A picture in several scans is gathered as coefficients, which count as decoded
- * bytes too. */
-static void check_coefficients(struct hr__jpeg *j)
-{
-    uint64_t bytes = 0;
-
-    if (!jpeg_has_multiple_scans(&j->lib))
-        return;
-    for (int i = 0; i < j->lib.num_components; i++) {
-        const jpeg_component_info *c = &j->lib.comp_info[i];
-
-        bytes += (uint64_t)c->width_in_blocks * c->height_in_blocks * sizeof(JBLOCK);
-    }
-    if (bytes > j->canvas->options->bytes_max)
-        escape(j, hr_error_set(j->err, HR_ERR_LIMIT, "image", 0,
-                               "image: JPEG with several scans needs %llu bytes, the "
-                               "limit is %llu decoded bytes",
-                               (unsigned long long)bytes,
-                               (unsigned long long)j->canvas->options->bytes_max));
-}
-
-static void reserve_cmyk(struct hr__jpeg *j)
+static void reserve_cmyk(struct jpeg *j)
 {
     size_t bytes = (size_t)j->lib.image_width * 4 * HR_PUSH_ROWS;
 
@@ -283,21 +320,18 @@ static void reserve_cmyk(struct hr__jpeg *j)
     j->cmyk_bytes = bytes;
 }
 
-static void begin(struct hr__jpeg *j)
+static void begin(struct jpeg *j)
 {
     struct jpeg_decompress_struct *lib = &j->lib;
-    enum hr_status status;
 
-    jpeg_mem_src(lib, j->data, (unsigned long)j->size);
+    jpeg_mem_src(lib, j->in.data, (unsigned long)j->in.size);
     jpeg_read_header(lib, TRUE);
+    if (lib->image_width != (JDIMENSION)j->header.width ||
+        lib->image_height != (JDIMENSION)j->header.height ||
+        lib->num_components != j->header.components)
+        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
+                               "image: JPEG has contradictory headers"));
     choose_colour(j);
-    status = hr__canvas_begin(j->canvas, "JPEG", lib->image_width, lib->image_height,
-                              (uint64_t)lib->image_width * lib->image_height *
-                                  (unsigned)lib->num_components,
-                              j->err);
-    if (status != HR_OK)
-        escape(j, status);
-    check_coefficients(j);
     reserve_cmyk(j);
     jpeg_start_decompress(lib);
     if (j->ended && jpeg_has_multiple_scans(lib))
@@ -322,7 +356,7 @@ static void cmyk_to_rgb(const uint8_t *s, uint8_t *rgb, size_t pixels)
 }
 
 /* Decode n rows: libjpeg gives them one or two at a time. */
-static void decode_rows(struct hr__jpeg *j, uint8_t **rows, int n)
+static void decode_rows(struct jpeg *j, uint8_t **rows, int n)
 {
     size_t width = j->lib.image_width;
     bool cmyk = j->lib.out_color_space == JCS_CMYK;
@@ -337,7 +371,7 @@ static void decode_rows(struct hr__jpeg *j, uint8_t **rows, int n)
         cmyk_to_rgb(to[i], rows[i], width);
 }
 
-static enum hr_status decode(struct hr__jpeg *j)
+static enum hr_status decode(struct jpeg *j)
 {
     uint8_t *rows[HR_PUSH_ROWS];
     int n;
@@ -357,13 +391,12 @@ static enum hr_status decode(struct hr__jpeg *j)
     return HR_OK;
 }
 
-enum hr_status hr__jpeg_decode(struct hr__jpeg *j, const uint8_t *data, size_t size,
-                               struct hr__canvas *canvas, struct hr_error *err)
+static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
+                                struct hr_error *err)
 {
+    struct jpeg *j = decoder;
     enum hr_status status;
 
-    j->data = data;
-    j->size = size;
     j->canvas = canvas;
     j->err = err;
     j->started = false;
@@ -374,3 +407,12 @@ enum hr_status hr__jpeg_decode(struct hr__jpeg *j, const uint8_t *data, size_t s
         jpeg_abort_decompress(&j->lib);
     return status;
 }
+
+const struct hr__codec hr__codec_jpeg = {
+    .name = "JPEG",
+    .create = jpeg_create_decoder,
+    .destroy = jpeg_destroy_decoder,
+    .open = jpeg_open,
+    .read = jpeg_read,
+    .close = jpeg_close,
+};

@@ -78,6 +78,59 @@ static void down_portable(const struct hr__taps *taps, int64_t o,
 const struct hr__kernels hr__kernels_portable = {"portable", across_portable,
                                                  down_portable};
 
+/* ---- 16 bits: the same sums in 64 bits ---- */
+
+static uint16_t to_sample(int64_t sum)
+{
+    int64_t level = sum >> HR_TAPS_BITS;
+
+    if (level < 0)
+        return 0;
+    return level > 65535 ? 65535 : (uint16_t)level;
+}
+
+static void across_wide(const struct hr__taps *taps, int channels,
+                        const uint8_t *const *in, uint8_t *const *out, int rows)
+{
+    for (int y = 0; y < rows; y++) {
+        const uint16_t *row = (const uint16_t *)(const void *)in[y];
+        uint16_t *to = (uint16_t *)(void *)out[y];
+
+        for (int64_t o = 0; o < taps->key.count; o++) {
+            const int32_t *weight = taps->weight + o * 2 * taps->pairs;
+            const uint16_t *from = row + (int64_t)taps->start[o] * channels;
+            int64_t n = existing(taps, o);
+
+            for (int c = 0; c < channels; c++) {
+                int64_t sum = HALF;
+
+                for (int64_t i = 0; i < n; i++)
+                    sum += (int64_t)weight[i] * from[i * channels + c];
+                *to++ = to_sample(sum);
+            }
+        }
+    }
+}
+
+static void down_wide(const struct hr__taps *taps, int64_t o, const uint8_t *const *in,
+                      uint8_t *out, size_t bytes)
+{
+    const int32_t *weight = taps->weight + o * 2 * taps->pairs;
+    const uint16_t *const *rows = (const uint16_t *const *)(const void *)in;
+    uint16_t *to = (uint16_t *)(void *)out;
+    int64_t n = existing(taps, o);
+
+    for (size_t x = 0; x < bytes / 2; x++) {
+        int64_t sum = HALF;
+
+        for (int64_t j = 0; j < n; j++)
+            sum += (int64_t)weight[j] * rows[j][x];
+        to[x] = to_sample(sum);
+    }
+}
+
+const struct hr__kernels hr__kernels_wide = {"wide", across_wide, down_wide};
+
 #if defined(__x86_64__)
 static int cpu_has(const char *name)
 {

@@ -25,6 +25,8 @@ struct hr__kernels {
 };
 
 extern const struct hr__kernels hr__kernels_portable;
+/* For rows of uint16 samples; `bytes` counts bytes there too. */
+extern const struct hr__kernels hr__kernels_wide;
 #if defined(__x86_64__)
 extern const struct hr__kernels hr__kernels_sse41;
 extern const struct hr__kernels hr__kernels_avx2;

@@ -12,8 +12,8 @@
 #include "base/mem.h"
 #include "headrace/file.h"
 #include "image/canvas.h"
-#include "image/jpeg.h"
-#include "image/png.h"
+#include "image/codec.h"
+#include "image/limits.h"
 #include "image/sniff.h"
 #include "base/banned.h"
 
@@ -28,6 +28,7 @@ void hr_image_options_init(struct hr_image_options *options)
     options->pix_fmt = HR_RGB24;
     options->mode = HR_SCALE_PAD;
     options->algo = HR_SCALE_BICUBIC;
+    options->background = -1;
     options->pixels_max = 178956970;
     options->side_max = 65535;
     options->bytes_max = (uint64_t)1 << 30;
@@ -52,12 +53,17 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
         return bad(err, who, "width must be 0 … 65535", o->width);
     if (o->height < 0 || o->height > HR_TARGET_MAX)
         return bad(err, who, "height must be 0 … 65535", o->height);
-    if (o->pix_fmt != HR_RGB24)
-        return bad(err, who, "pix_fmt must be HR_RGB24", o->pix_fmt);
+    if ((unsigned)o->pix_fmt > HR_RGB48)
+        return bad(err, who, "pix_fmt must be one of enum hr_pix_fmt", o->pix_fmt);
     if ((unsigned)o->mode > HR_SCALE_CROP)
         return bad(err, who, "mode must be one of enum hr_scale_mode", o->mode);
     if ((unsigned)o->algo > HR_SCALE_LANCZOS)
         return bad(err, who, "algo must be one of enum hr_scale_algo", o->algo);
+    if (o->background < -1 || o->background > 0xffffff)
+        return bad(err, who, "background must be 0xrrggbb or -1", o->background);
+    if ((unsigned)o->orientation > HR_ORIENTATION_IGNORE)
+        return bad(err, who, "orientation must be one of enum hr_orientation",
+                   o->orientation);
     return HR_OK;
 }
 
@@ -65,7 +71,13 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
 
 struct studio {
     struct hr__easel easel;
-    struct hr__jpeg *jpeg; /* made by the first JPEG */
+    void *decoder[HR_FORMAT_COUNT]; /* each made by the first picture of its format */
+};
+
+/* What decodes a format in this build, or NULL. */
+static const struct hr__codec *const codecs[HR_FORMAT_COUNT] = {
+    [HR_FORMAT_JPEG] = &hr__codec_jpeg,
+    [HR_FORMAT_PNG] = &hr__codec_png,
 };
 
 static enum hr_status studio_new(void **out, struct hr_error *err)
@@ -79,7 +91,9 @@ static void studio_free(void *scratch)
 {
     struct studio *s = scratch;
 
-    hr__jpeg_free(&s->jpeg);
+    for (int i = 0; i < HR_FORMAT_COUNT; i++)
+        if (s->decoder[i] != NULL)
+            codecs[i]->destroy(s->decoder[i]);
     hr__easel_fini(&s->easel);
     hr__free(s);
 }
@@ -222,24 +236,38 @@ static enum hr_status not_decoded(const uint8_t *data, size_t size, const char *
                         "image: not an image (%zu bytes, starting with%s)", size, hex);
 }
 
-static enum hr_status decode(struct studio *s, const uint8_t *data, size_t size,
+static enum hr_status decode_by(const struct hr__codec *codec, void *decoder,
+                                const struct hr__input *in, struct hr__canvas *canvas,
+                                struct hr_error *err)
+{
+    struct hr__picture picture = {0};
+    enum hr_status status = codec->open(decoder, in, &picture, err);
+
+    if (status == HR_OK)
+        status = hr__limits_check(in->options, codec->name, &picture, in->size, err);
+    if (status == HR_OK)
+        status = hr__canvas_begin(canvas, &picture, err);
+    if (status == HR_OK)
+        status = codec->read(decoder, canvas, err);
+    hr__canvas_end(canvas);
+    codec->close(decoder);
+    return status;
+}
+
+static enum hr_status decode(struct studio *s, const struct hr__input *in,
                              struct hr__canvas *canvas, struct hr_error *err)
 {
     const char *name;
-    enum hr__format format = hr__sniff(data, size, &name);
+    enum hr__format format = hr__sniff(in->data, in->size, &name);
+    const struct hr__codec *codec = codecs[format];
     enum hr_status status = HR_OK;
 
-    switch (format) {
-    case HR_FORMAT_JPEG:
-        if (s->jpeg == NULL)
-            status = hr__jpeg_new(&s->jpeg, err);
-        return status == HR_OK ? hr__jpeg_decode(s->jpeg, data, size, canvas, err)
-                               : status;
-    case HR_FORMAT_PNG:
-        return hr__png_decode(data, size, canvas, err);
-    default:
-        return not_decoded(data, size, name, format, err);
-    }
+    if (codec == NULL)
+        return not_decoded(in->data, in->size, name, format, err);
+    if (s->decoder[format] == NULL)
+        status = codec->create(&s->decoder[format], err);
+    return status == HR_OK ? decode_by(codec, s->decoder[format], in, canvas, err)
+                           : status;
 }
 
 enum hr_status hr__load(struct hr_ctx *ctx, const struct hr_value *src,
@@ -248,21 +276,20 @@ enum hr_status hr__load(struct hr_ctx *ctx, const struct hr_value *src,
                         struct hr_array **out, struct hr_error *err)
 {
     struct hr__canvas canvas = {.ctx = ctx, .options = options, .slot = slot};
+    struct hr__input in = {.options = options, .ctx = ctx};
     struct hr_buffer *file = NULL;
-    const uint8_t *data = NULL;
     void *scratch;
     enum hr_status status = hr_ctx_scratch(ctx, &studio_class, &scratch, err);
 
     if (status == HR_OK)
         status = hr_ctx_check(ctx, err);
     if (status == HR_OK)
-        status =
-            open_source(src, options->encoded_max, &file, &data, &canvas.encoded, err);
+        status = open_source(src, options->encoded_max, &file, &in.data, &in.size, err);
     if (status == HR_OK) {
         struct studio *s = scratch;
 
         canvas.easel = &s->easel;
-        status = decode(s, data, canvas.encoded, &canvas, err);
+        status = decode(s, &in, &canvas, err);
     }
     hr_buffer_unref(&file);
     if (status == HR_OK) {

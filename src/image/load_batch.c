@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "image/pixels.h"
 #include "image/load.h"
 #include "base/banned.h"
 
@@ -118,12 +119,22 @@ static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
     return HR_OK;
 }
 
+static enum hr_status slots_new(size_t n, const struct hr_image_options *options,
+                                struct hr_array **out, struct hr_error *err)
+{
+    enum hr_pix_fmt pix_fmt = options->pix_fmt;
+    enum hr_dtype dtype = hr__pix_fmt_bytes(pix_fmt) == 2 ? HR_U16 : HR_U8;
+    int64_t shape[4] = {(int64_t)n, options->height, options->width,
+                        hr__pix_fmt_channels(pix_fmt)};
+
+    return hr_array_alloc(dtype, 4, shape, out, err);
+}
+
 enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *srcs,
                                    size_t n, const int64_t *index,
                                    const struct hr_image_options *options, int strict,
                                    struct hr_value *out, struct hr_error *err)
 {
-    int64_t shape[4] = {(int64_t)n, options->height, options->width, 3};
     struct job job = {.srcs = srcs, .index = index, .options = options};
     struct hr_array *array = NULL;
     struct board *board;
@@ -144,10 +155,10 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
     if (status == HR_OK)
         status = board_reserve(board, n, err);
     if (status == HR_OK)
-        status = hr_array_alloc(HR_U8, 4, shape, &array, err);
+        status = slots_new(n, options, &array, err);
     if (status == HR_OK) {
         job.failure = board->failure;
-        job.slot_bytes = (size_t)options->width * (size_t)options->height * 3;
+        job.slot_bytes = hr_array_nbytes(array) / n;
         status = run_batch(ctx, &job, n, strict, &array, out, err);
     }
     hr_array_unref(&array);

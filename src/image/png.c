@@ -2,9 +2,11 @@
  *
  * As in jpeg.c, errors jump back to the one function with a setjmp, which has no
  * variables. libpng's own structures are made and freed for each picture: it offers no
- * way to keep them. Chunks that do not bear on the pixels are skipped unread. */
-#include "image/png.h"
-
+ * way to keep them. Chunks that do not bear on the pixels are skipped unread.
+ *
+ * Grey below 8 bits is stretched to 0 … 255, a palette is looked up, of 16 bits the
+ * upper 8 are taken where 8 are wanted; gamma is ignored. Of an animation the default
+ * picture is decoded. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,10 +14,14 @@
 #include <png.h>
 
 #include "base/mem.h"
+#include "image/canvas.h"
+#include "image/codec.h"
+#include "image/exif.h"
 #include "base/banned.h"
 
 #define SIGNATURE_BYTES 8
-#define IHDR_END 33 /* signature, length, "IHDR", 13 bytes, checksum */
+#define CHUNK_HEAD 8 /* length and name */
+#define IHDR_BYTES 13
 #define CHUNK_BYTES_MAX 8000000
 #define CHUNKS_MAX 128
 
@@ -23,17 +29,16 @@ struct png {
     png_structp lib;
     png_infop info;
     jmp_buf escape;
-    const uint8_t *data;
-    size_t size;
+    struct hr__input in;
     size_t at; /* read so far */
     struct hr__canvas *canvas;
     struct hr_error *err;
     enum hr_status status;   /* why the escape was taken */
     bool nomem;              /* an allocation failed */
     struct hr_buffer *whole; /* an interlaced picture, while its passes are read */
-    int64_t width;
-    int64_t height;
-    int64_t row; /* decoded so far, of this pass */
+    struct hr__picture rows; /* what is given */
+    bool transparent;        /* there is a tRNS chunk */
+    int64_t row;             /* decoded so far, of this pass */
     int pass;
     int passes;
 };
@@ -58,7 +63,7 @@ static void where(const struct png *p, char *out, size_t size)
         snprintf(out, size, "in its header");
     else if (p->passes == 1)
         snprintf(out, size, "after %lld of %lld rows", (long long)p->row,
-                 (long long)p->height);
+                 (long long)p->rows.height);
     else
         snprintf(out, size, "in pass %d of %d", p->pass + 1, p->passes);
 }
@@ -102,18 +107,18 @@ static void on_read(png_structp lib, png_bytep to, size_t n)
     struct png *p = png_get_io_ptr(lib);
     char place[64];
 
-    if (n > p->size - p->at) {
+    if (n > p->in.size - p->at) {
         where(p, place, sizeof(place));
         escape(p, hr_error_set(p->err, HR_ERR_FORMAT, "image", 0, "image: PNG ends %s",
                                place));
     }
-    memcpy(to, p->data + p->at, n);
+    memcpy(to, p->in.data + p->at, n);
     p->at += n;
 }
 
 static void open_lib(struct png *p)
 {
-    const struct hr_image_options *o = p->canvas->options;
+    const struct hr_image_options *o = p->in.options;
     uint32_t side = o->side_max > INT32_MAX ? INT32_MAX : (uint32_t)o->side_max;
 
     p->lib = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, on_error, on_warning, p,
@@ -130,43 +135,133 @@ static void open_lib(struct png *p)
     png_set_keep_unknown_chunks(p->lib, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 }
 
-/* Ask for 8-bit RGB, whatever is stored. */
-static void ask_rgb(struct png *p)
+/* ---- the header ---- */
+
+static uint32_t big_endian(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static int samples_per_pixel(int type)
+{
+    static const uint8_t count[] = {1, 0, 3, 1, 2, 0, 4};
+
+    return type >= 0 && type < (int)sizeof(count) ? count[type] : 0;
+}
+
+/* Look through the chunks behind IHDR for what bears on the picture as a whole. */
+static void read_chunks(struct png *p, struct hr__picture *out)
+{
+    const uint8_t *data = p->in.data;
+    size_t size = p->in.size;
+    size_t at = SIGNATURE_BYTES + CHUNK_HEAD + IHDR_BYTES + 4;
+
+    p->transparent = false;
+    while (size - at >= CHUNK_HEAD + 4) {
+        const uint8_t *head = data + at;
+        size_t n = big_endian(head);
+
+        if (n > size - at - CHUNK_HEAD - 4)
+            break;
+        at += CHUNK_HEAD + n + 4;
+        if (memcmp(head + 4, "tRNS", 4) == 0)
+            p->transparent = true;
+        else if (memcmp(head + 4, "eXIf", 4) == 0 && out->orientation == 0)
+            out->orientation = hr__exif_orientation(head + CHUNK_HEAD, n);
+        else if (memcmp(head + 4, "IEND", 4) == 0)
+            break;
+    }
+}
+
+/* What the rows are to be: nothing that the output does not show. */
+static void choose_rows(struct png *p, int type, struct hr__picture *out)
+{
+    bool alpha = p->transparent || (type & PNG_COLOR_MASK_ALPHA) != 0;
+
+    out->channels = (type & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1;
+    if (alpha && hr__wants_alpha(p->in.options))
+        out->channels++;
+    out->sample_bytes = out->stored_bits == 16 && hr__wants_16(p->in.options) ? 2 : 1;
+}
+
+static enum hr_status png_open(void *decoder, const struct hr__input *in,
+                               struct hr__picture *out, struct hr_error *err)
+{
+    struct png *p = decoder;
+    const uint8_t *ihdr = in->data + SIGNATURE_BYTES + CHUNK_HEAD;
+    uint64_t row_bits;
+
+    p->in = *in;
+    if (in->size < SIGNATURE_BYTES + CHUNK_HEAD + IHDR_BYTES + 4)
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: PNG ends in its header");
+    if (memcmp(ihdr - 4, "IHDR", 4) != 0)
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: PNG does not begin with its header");
+    out->width = big_endian(ihdr);
+    out->height = big_endian(ihdr + 4);
+    out->stored_bits = ihdr[8];
+    out->stored_channels = samples_per_pixel(ihdr[9]);
+    if (out->stored_channels == 0)
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: PNG of an unknown colour type %d", ihdr[9]);
+    row_bits = (uint64_t)out->width * (unsigned)out->stored_channels * ihdr[8];
+    out->raw_bytes = (row_bits + 7) / 8 * (uint64_t)out->height;
+    read_chunks(p, out);
+    choose_rows(p, ihdr[9], out);
+    p->rows = *out;
+    if (ihdr[12] != 0)
+        out->work_bytes = (uint64_t)out->width * (uint64_t)out->height *
+                          (unsigned)(out->channels * out->sample_bytes);
+    return HR_OK;
+}
+
+/* ---- the pixels ---- */
+
+/* Ask for rows as choose_rows has said, whatever is stored. */
+static void ask_rows(struct png *p)
 {
     int type = png_get_color_type(p->lib, p->info);
     int depth = png_get_bit_depth(p->lib, p->info);
 
-    if (depth == 16)
+    if (depth == 16 && p->rows.sample_bytes == 1)
         png_set_strip_16(p->lib);
     if (type == PNG_COLOR_TYPE_PALETTE)
         png_set_palette_to_rgb(p->lib);
     else if (type == PNG_COLOR_TYPE_GRAY && depth < 8)
         png_set_expand_gray_1_2_4_to_8(p->lib);
-    if (type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_GRAY_ALPHA)
-        png_set_gray_to_rgb(p->lib);
-    png_set_strip_alpha(p->lib);
+    if (p->rows.channels % 2 != 0)
+        png_set_strip_alpha(p->lib);
+    else if (p->transparent)
+        png_set_tRNS_to_alpha(p->lib);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (p->rows.sample_bytes == 2)
+        png_set_swap(p->lib);
+#endif
+}
+
+static size_t row_bytes(const struct png *p)
+{
+    return (size_t)p->rows.width * (size_t)(p->rows.channels * p->rows.sample_bytes);
 }
 
 static void begin(struct png *p)
 {
-    uint64_t raw;
     int passes;
-    enum hr_status status;
 
     open_lib(p);
     png_read_info(p->lib, p->info);
-    p->width = png_get_image_width(p->lib, p->info);
-    p->height = png_get_image_height(p->lib, p->info);
-    raw = (uint64_t)png_get_rowbytes(p->lib, p->info) * (uint64_t)p->height;
-    status = hr__canvas_begin(p->canvas, "PNG", p->width, p->height, raw, p->err);
-    if (status != HR_OK)
-        escape(p, status);
-    ask_rgb(p);
+    if (png_get_image_width(p->lib, p->info) != (png_uint_32)p->rows.width ||
+        png_get_image_height(p->lib, p->info) != (png_uint_32)p->rows.height)
+        escape(p, hr_error_set(p->err, HR_ERR_FORMAT, "image", 0,
+                               "image: PNG has contradictory headers"));
+    ask_rows(p);
     passes = png_set_interlace_handling(p->lib);
     png_read_update_info(p->lib, p->info);
-    if (png_get_rowbytes(p->lib, p->info) != (size_t)p->width * 3)
-        escape(p, hr_error_set(p->err, HR_ERR_UNSUPPORTED, "image", 0,
-                               "image: PNG of colour type %d cannot be made RGB",
+    if (png_get_rowbytes(p->lib, p->info) != row_bytes(p))
+        escape(p, hr_error_set(p->err, HR_ERR_FORMAT, "image", 0,
+                               "image: PNG of colour type %d has transparency where it "
+                               "may not",
                                png_get_color_type(p->lib, p->info)));
     p->passes = passes;
 }
@@ -196,22 +291,23 @@ static void read_straight(struct png *p)
 /* Each pass fills in more pixels of all rows, so the whole picture is held. */
 static void read_interlaced(struct png *p)
 {
-    size_t stride = (size_t)p->width * 3;
+    size_t stride = row_bytes(p);
     const uint8_t *rows[HR_PUSH_ROWS];
     enum hr_status status;
     uint8_t *pixels;
 
-    status = hr_buffer_new(stride * (size_t)p->height, &p->whole, p->err);
+    status = hr_buffer_new(stride * (size_t)p->rows.height, &p->whole, p->err);
     if (status != HR_OK)
         escape(p, status);
     pixels = hr_buffer_data(p->whole);
-    memset(pixels + stride * (size_t)p->height, 0, HR_ROW_SLACK);
+    memset(pixels + stride * (size_t)p->rows.height, 0, HR_ROW_SLACK);
     for (p->pass = 0; p->pass < p->passes; p->pass++)
-        for (p->row = 0; p->row < p->height; p->row++)
+        for (p->row = 0; p->row < p->rows.height; p->row++)
             png_read_row(p->lib, pixels + stride * (size_t)p->row, NULL);
     p->pass = p->passes - 1;
-    for (int64_t y = 0; y < p->height; y += HR_PUSH_ROWS) {
-        int n = p->height - y < HR_PUSH_ROWS ? (int)(p->height - y) : HR_PUSH_ROWS;
+    for (int64_t y = 0; y < p->rows.height; y += HR_PUSH_ROWS) {
+        int64_t left = p->rows.height - y;
+        int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
 
         for (int i = 0; i < n; i++)
             rows[i] = pixels + stride * (size_t)(y + i);
@@ -230,26 +326,42 @@ static enum hr_status decode(struct png *p)
     return HR_OK;
 }
 
-static int64_t big_endian(const uint8_t *at)
+static enum hr_status png_read(void *decoder, struct hr__canvas *canvas,
+                               struct hr_error *err)
 {
-    return (int64_t)at[0] << 24 | at[1] << 16 | at[2] << 8 | at[3];
-}
-
-enum hr_status hr__png_decode(const uint8_t *data, size_t size,
-                              struct hr__canvas *canvas, struct hr_error *err)
-{
-    struct png p = {.data = data, .size = size, .canvas = canvas, .err = err};
+    struct png *p = decoder;
     enum hr_status status;
 
-    /* Before libpng sees it, so that the message names the limit. */
-    if (size >= IHDR_END && memcmp(data + SIGNATURE_BYTES + 4, "IHDR", 4) == 0) {
-        status = hr__canvas_check(canvas, "PNG", big_endian(data + 16),
-                                  big_endian(data + 20), err);
-        if (status != HR_OK)
-            return status;
-    }
-    status = guarded(&p, decode);
-    png_destroy_read_struct(&p.lib, &p.info, NULL);
-    hr_buffer_unref(&p.whole);
+    p->at = 0;
+    p->canvas = canvas;
+    p->err = err;
+    p->nomem = false;
+    p->row = 0;
+    p->pass = 0;
+    p->passes = 0;
+    status = guarded(p, decode);
+    png_destroy_read_struct(&p->lib, &p->info, NULL);
+    hr_buffer_unref(&p->whole);
     return status;
 }
+
+static void png_close(void *decoder)
+{
+    (void)decoder;
+}
+
+static enum hr_status png_create_decoder(void **out, struct hr_error *err)
+{
+    *out = hr__calloc(1, sizeof(struct png));
+    return *out != NULL ? HR_OK
+                        : hr__nomem(err, "image", "a PNG decoder", sizeof(struct png));
+}
+
+const struct hr__codec hr__codec_png = {
+    .name = "PNG",
+    .create = png_create_decoder,
+    .destroy = hr__free,
+    .open = png_open,
+    .read = png_read,
+    .close = png_close,
+};

@@ -20,13 +20,37 @@
 #include "base/mem.h"
 #include "base/banned.h"
 
+/* Where the kept part begins, counted in the direction of the table. */
+static int64_t first_of(bool mirror, int64_t scaled, int64_t cut, int64_t kept)
+{
+    return mirror ? scaled - cut - kept : cut;
+}
+
+/* Whether the rows' pass is first in a picture that loses so many of each. */
+static bool rows_first(int64_t rows_lost, int64_t columns_lost)
+{
+    return rows_lost > 0 && rows_lost > 2 * columns_lost;
+}
+
 static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *err)
 {
     const struct hr__resample_plan *p = &r->plan;
-    struct hr__taps_key across = {p->width, p->scaled_width, p->cut_x, p->kept_width,
-                                  p->algo};
-    struct hr__taps_key down = {p->height, p->scaled_height, p->cut_y, p->kept_height,
-                                p->algo};
+    struct hr__taps_key across = {
+        p->width,
+        p->scaled_width,
+        first_of(p->mirror_x, p->scaled_width, p->cut_x, p->kept_width),
+        p->kept_width,
+        p->algo,
+        p->mirror_x};
+    struct hr__taps_key down = {
+        p->height,
+        p->scaled_height,
+        first_of(p->mirror_y, p->scaled_height, p->cut_y, p->kept_height),
+        p->kept_height,
+        p->algo,
+        p->mirror_y};
+    int64_t rows_lost = p->height - p->scaled_height;
+    int64_t columns_lost = p->width - p->scaled_width;
     enum hr_status status = HR_OK;
 
     r->across = NULL;
@@ -36,13 +60,15 @@ static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *er
         status = hr__taps_get(&r->cache, &across, &r->across, err);
     if (status == HR_OK && p->scaled_height != p->height)
         status = hr__taps_get(&r->cache, &down, &r->down, err);
-    if (r->across != NULL && r->down != NULL) {
-        int64_t rows_lost = p->height - p->scaled_height;
-        int64_t columns_lost = p->width - p->scaled_width;
-
-        r->down_first = rows_lost > 0 && rows_lost > 2 * columns_lost;
-    }
+    if (r->across != NULL && r->down != NULL)
+        r->down_first = p->transposed ? !rows_first(columns_lost, rows_lost)
+                                      : rows_first(rows_lost, columns_lost);
     return status;
+}
+
+static size_t pixel_bytes(const struct hr__resample_plan *p)
+{
+    return (size_t)p->channels << p->wide;
 }
 
 static enum hr_status make_ring(struct hr__resampler *r, struct hr_error *err)
@@ -54,7 +80,7 @@ static enum hr_status make_ring(struct hr__resampler *r, struct hr_error *err)
 
     if (r->down_first && width < r->plan.width)
         width = r->plan.width;
-    stride = (size_t)width * (size_t)r->plan.channels;
+    stride = (size_t)width * pixel_bytes(&r->plan);
     stride = (stride + HR_ROW_SLACK + 63) & ~(size_t)63;
     r->ring_stride = stride;
     r->ring_rows = (int64_t)window + HR_PUSH_ROWS;
@@ -85,8 +111,9 @@ enum hr_status hr__resample_begin(struct hr__resampler *r,
 {
     enum hr_status status;
 
-    if (r->kernels == NULL)
-        r->kernels = hr__kernels_best();
+    if (r->narrow == NULL)
+        r->narrow = hr__kernels_best();
+    r->kernels = plan->wide ? &hr__kernels_wide : r->narrow;
     r->plan = *plan;
     r->out = out;
     r->out_stride = stride;
@@ -119,7 +146,7 @@ static int64_t end_row(const struct hr__resampler *r, int64_t o)
 /* The part of a row that is kept when no pass goes across. */
 static size_t kept_bytes(const struct hr__resampler *r)
 {
-    return (size_t)r->plan.kept_width * (size_t)r->plan.channels;
+    return (size_t)r->plan.kept_width * pixel_bytes(&r->plan);
 }
 
 /* Put rows into the ring, narrowed unless that comes second. */
@@ -136,9 +163,9 @@ static void rows_to_ring(struct hr__resampler *r, const uint8_t *const *rows, in
     }
     for (int i = 0; i < n; i++) {
         if (r->down_first)
-            memcpy(to[i], rows[i], (size_t)p->width * (size_t)p->channels);
+            memcpy(to[i], rows[i], (size_t)p->width * pixel_bytes(p));
         else
-            memcpy(to[i], rows[i] + p->cut_x * p->channels, kept_bytes(r));
+            memcpy(to[i], rows[i] + (size_t)p->cut_x * pixel_bytes(p), kept_bytes(r));
     }
 }
 
@@ -168,7 +195,7 @@ static void make_row(struct hr__resampler *r, int64_t o)
         row_down(r, o, to, kept_bytes(r));
         return;
     }
-    row_down(r, o, wide, (size_t)r->plan.width * (size_t)r->plan.channels);
+    row_down(r, o, wide, (size_t)r->plan.width * pixel_bytes(&r->plan));
     r->kernels->across(r->across, r->plan.channels, &from, &narrow, 1);
     memcpy(to, narrow, kept_bytes(r));
 }

@@ -5,7 +5,12 @@
 #include "image/kernels.h"
 
 /* The picture is resized to scaled_width x scaled_height, of which only the kept
- * rectangle at (cut_x, cut_y) is made. */
+ * rectangle at (cut_x, cut_y) is made.
+ *
+ * Rounding depends on the direction of counting and on which pass is first. A picture
+ * that will be turned after its resize gives the same bytes as one that was turned
+ * before if that is said here: mirror_x, mirror_y: columns, rows come last first;
+ * transposed: rows are to become columns. */
 struct hr__resample_plan {
     int64_t width; /* of the input */
     int64_t height;
@@ -17,6 +22,10 @@ struct hr__resample_plan {
     int64_t kept_height;
     int channels; /* 1 … 4 */
     enum hr_scale_algo algo;
+    bool wide; /* samples are uint16 in native order, not bytes */
+    bool mirror_x;
+    bool mirror_y;
+    bool transposed;
 };
 
 /* Rows given to hr__resample_push at most. */
@@ -24,9 +33,10 @@ struct hr__resample_plan {
 
 /* A worker's resampler; zero-initialised, used again and again. */
 struct hr__resampler {
-    const struct hr__kernels *kernels; /* NULL: the best */
+    const struct hr__kernels *narrow; /* for bytes; NULL: the best */
     struct hr__taps_cache cache;
     /* one picture */
+    const struct hr__kernels *kernels;
     struct hr__resample_plan plan;
     const struct hr__taps *across; /* NULL: the width stays */
     const struct hr__taps *down;   /* NULL: the height stays */

@@ -9,7 +9,8 @@ enum hr__format {
     HR_FORMAT_NONE, /* no picture */
     HR_FORMAT_JPEG,
     HR_FORMAT_PNG,
-    HR_FORMAT_OTHER /* a picture of a kind that is not handled */
+    HR_FORMAT_OTHER, /* a picture of a kind that is not handled */
+    HR_FORMAT_COUNT
 };
 
 /* *name: what the data looks like ("HTML", "GIF"), NULL when nothing is recognised. */

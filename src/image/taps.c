@@ -175,6 +175,16 @@ static double *make_room(struct hr__taps *t, enum hr_status *status,
     return t->block;
 }
 
+static void reverse(double *real, int32_t n)
+{
+    for (int32_t i = 0; i < n / 2; i++) {
+        double last = real[n - 1 - i];
+
+        real[n - 1 - i] = real[i];
+        real[i] = last;
+    }
+}
+
 /* One row of the table. */
 static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, double *real)
 {
@@ -184,7 +194,12 @@ static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, doubl
     int32_t used;
     int64_t moved;
 
-    weigh(r, &t->key, t->key.first + o, real, &start, &used);
+    weigh(r, &t->key, t->key.first + (t->key.mirror ? t->key.count - 1 - o : o), real,
+          &start, &used);
+    if (t->key.mirror) {
+        start = (int32_t)t->key.in - start - used;
+        reverse(real, used);
+    }
     moved = start + width - t->key.in;
     if (moved < 0)
         moved = 0;
@@ -224,7 +239,7 @@ static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
 static bool same_key(const struct hr__taps_key *a, const struct hr__taps_key *b)
 {
     return a->in == b->in && a->out == b->out && a->first == b->first &&
-           a->count == b->count && a->algo == b->algo;
+           a->count == b->count && a->algo == b->algo && a->mirror == b->mirror;
 }
 
 enum hr_status hr__taps_get(struct hr__taps_cache *cache,

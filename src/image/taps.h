@@ -15,13 +15,15 @@
 #define HR_TAPS_LOW_BITS 15
 
 /* What a table is made for: outputs first … first + count - 1 of the `out` samples
- * that `in` samples are resized to. */
+ * that `in` samples are resized to. With mirror, samples come last first, both those
+ * that go in and those that come out. */
 struct hr__taps_key {
     int64_t in;
     int64_t out;
     int64_t first;
     int64_t count;
     enum hr_scale_algo algo;
+    bool mirror;
 };
 
 /* Every output has 2 * pairs weights, for the inputs from start on; those beyond the

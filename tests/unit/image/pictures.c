@@ -146,6 +146,16 @@ static void palette_of(png_structp png, png_infop info, struct png_how how)
         png_set_tRNS(png, info, how.trns, how.trns_count, NULL);
 }
 
+static void orientation_of(png_structp png, png_infop info, struct png_how how)
+{
+    png_byte exif[] = {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0,
+                       3,   0,   0, 0,   1, 0, 0, 0, 0, 0, 0, 0,    0};
+
+    exif[19] = how.orientation;
+    if (how.orientation != 0)
+        png_set_eXIf_1(png, info, sizeof(exif), exif);
+}
+
 struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width,
                    unsigned height, struct png_how how)
 {
@@ -162,6 +172,7 @@ struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width,
                  how.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     palette_of(png, info, how);
+    orientation_of(png, info, how);
     png_write_info(png, info);
     passes = png_set_interlace_handling(png);
     for (int pass = 0; pass < passes; pass++)
@@ -236,6 +247,12 @@ bool same_pixels(const struct hr_array *a, const struct hr_array *b)
            memcmp(hr_array_shape(a), hr_array_shape(b),
                   (size_t)hr_array_ndim(a) * sizeof(int64_t)) == 0 &&
            memcmp(hr_array_data(a), hr_array_data(b), hr_array_nbytes(a)) == 0;
+}
+
+void fill_random(uint8_t *samples, size_t n, uint32_t seed)
+{
+    for (size_t i = 0; i < n; i++)
+        samples[i] = (uint8_t)next_random(&seed);
 }
 
 uint32_t next_random(uint32_t *state)

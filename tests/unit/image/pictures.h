@@ -45,6 +45,7 @@ struct png_how {
     int colours;
     const uint8_t *trns;
     int trns_count;
+    uint8_t orientation; /* EXIF's; 0: none is said */
 };
 struct blob png_of(const uint8_t *rows, size_t rowbytes, unsigned width,
                    unsigned height, struct png_how how);
@@ -69,6 +70,8 @@ enum hr_status load_path(const char *path, const struct hr_image_options *option
 uint32_t pixel_at(const struct hr_array *array, int64_t x, int64_t y);
 bool same_pixels(const struct hr_array *a, const struct hr_array *b);
 
+/* n samples of the sequence from seed on; 8 bits each. */
+void fill_random(uint8_t *samples, size_t n, uint32_t seed);
 /* A repeatable sequence. */
 uint32_t next_random(uint32_t *state);
 

@@ -11,7 +11,7 @@
 static uint8_t *resample(const char *kernels, const struct hr__resample_plan *plan,
                          const uint8_t *in, int group)
 {
-    struct hr__resampler r = {.kernels = hr__kernels_find(kernels)};
+    struct hr__resampler r = {.narrow = hr__kernels_find(kernels)};
     size_t stride = (size_t)plan->width * (size_t)plan->channels;
     size_t out_stride = (size_t)plan->kept_width * (size_t)plan->channels;
     uint8_t *rows = calloc((size_t)group, stride + HR_ROW_SLACK);
@@ -43,8 +43,16 @@ static uint8_t *resample(const char *kernels, const struct hr__resample_plan *pl
 static struct hr__resample_plan whole(int64_t w, int64_t h, int64_t to_w, int64_t to_h,
                                       int channels, enum hr_scale_algo algo)
 {
-    return (struct hr__resample_plan){w, h,    to_w, to_h,     0,
-                                      0, to_w, to_h, channels, algo};
+    return (struct hr__resample_plan){
+        .width = w,
+        .height = h,
+        .scaled_width = to_w,
+        .scaled_height = to_h,
+        .kept_width = to_w,
+        .kept_height = to_h,
+        .channels = channels,
+        .algo = algo,
+    };
 }
 
 static void check_row(const uint8_t *in, int64_t n, int64_t to, enum hr_scale_algo algo,
