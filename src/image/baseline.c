@@ -56,7 +56,6 @@ struct hr__baseline {
     /* const after creation, but for tests */
     hr__baseline_decode_fn decode;
     hr__baseline_idct_fn idct;
-    int16_t extended[HR_EXTENDED_COUNT];
     /* kept from picture to picture */
     struct hr__codes_cache cache;
     uint8_t *segment; /* without stuffing */
@@ -114,7 +113,7 @@ enum hr_status hr__baseline_new(struct hr__baseline **out, struct hr_error *err)
         return hr__nomem(err, "image", "a JPEG decoder", bytes);
     behind = (uintptr_t)(b + 1);
     b->coef = (int16_t *)((char *)(b + 1) + (LINE - behind % LINE) % LINE);
-    hr__codes_fill_extended(b->extended);
+    hr__codes_fill_extended(b->mcu.extended);
     hr__baseline_set_portable(b, !hr__baseline_is_fast());
     return HR_OK;
 }
@@ -167,7 +166,6 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
 
     mcu->groups = 0;
     mcu->blocks = 0;
-    mcu->extended = b->extended;
     for (int i = 0; i < b->components; i++) {
         const struct hr__baseline_component *c = &header->component[i];
         struct hr__baseline_group *group = &mcu->group[mcu->groups];
@@ -177,11 +175,11 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
         own->predictor = 0;
         hr__dequant_init(&own->dequant, header->quant[c->quant]);
         mcu->blocks += (unsigned)(own->h * own->v);
-        group->dc = hr__codes_find(&b->cache, &header->dht[0][c->dc], false);
-        group->ac = hr__codes_find(&b->cache, &header->dht[1][c->ac], true);
-        if (group->dc == NULL || group->ac == NULL)
+        group->codes = hr__codes_find(&b->cache, &header->dht[0][c->dc],
+                                      &header->dht[1][c->ac]);
+        if (group->codes == NULL)
             return false;
-        if (i > 0 && group->dc == group[-1].dc && group->ac == group[-1].ac)
+        if (i > 0 && group->codes == group[-1].codes)
             group--;
         else
             mcu->groups++;

@@ -1,5 +1,5 @@
 /* Lookup tables of Huffman codes, two symbols at a time. Making one takes about 5 µs;
- * a data set mostly needs four. */
+ * a data set mostly needs four: DC and AC, for luma and chroma. */
 #include "image/baseline_codes.h"
 
 #include <string.h>
@@ -8,8 +8,6 @@
 #include "base/banned.h"
 
 #define LOOKUPS (1 << HR_LOOKUP_BITS)
-#define END_OF_BLOCK 0x00
-#define ZERO_RUN 0xf0
 
 /* The codes of up to HR_LOOKUP_BITS bits: what a window of so many bits begins with. */
 struct single {
@@ -27,7 +25,7 @@ struct head {
 
 /* ---- the codes ---- */
 
-static bool assign(struct hr__codes *codes, struct single *singles)
+static bool assign(struct hr__code *codes, struct single *singles)
 {
     uint32_t code = 0;
     unsigned at = 0;
@@ -51,7 +49,7 @@ static bool assign(struct hr__codes *codes, struct single *singles)
     return true;
 }
 
-static bool are_sizes(const struct hr__codes *codes)
+static bool are_sizes(const struct hr__code *codes)
 {
     for (unsigned i = 0; i < codes->symbols; i++)
         if (codes->symbol[i] > 11)
@@ -63,9 +61,11 @@ static bool are_sizes(const struct hr__codes *codes)
 
 static uint64_t entry_of(unsigned length, const struct head *last, unsigned place)
 {
-    return length | (uint64_t)place << HR_ENTRY_LAST |
-           (uint64_t)(last->end ? 63 : 0) << HR_ENTRY_END |
-           (uint64_t)last->extra << HR_ENTRY_EXTRA;
+    return length | (last->end ? HR_ENTRY_THEN_DC | (uint64_t)63 << HR_ENTRY_END : 0) |
+           (uint64_t)(place + !last->end) << HR_ENTRY_NEXT |
+           (uint64_t)place << HR_ENTRY_LAST |
+           (uint64_t)(length - last->extra) << HR_ENTRY_START |
+           (uint64_t)(63 - last->extra) << HR_ENTRY_UNUSED;
 }
 
 /* What is at the head of `window`, of which `bits` bits count. False: what the lookup
@@ -80,10 +80,10 @@ static bool read_head(const struct single *singles, bool ac, unsigned window,
     out->length = single.length;
     out->run = ac ? single.symbol >> 4 : 0;
     out->extra = ac ? single.symbol & 15 : single.symbol;
-    out->end = ac && single.symbol == END_OF_BLOCK;
+    out->end = ac && single.symbol == HR_END_OF_BLOCK;
     if (out->extra > HR_VALUE_BITS)
         return false;
-    return out->extra > 0 || !ac || out->end || single.symbol == ZERO_RUN;
+    return out->extra > 0 || !ac || out->end || single.symbol == HR_ZERO_RUN;
 }
 
 static uint64_t make_entry(const struct single *singles, bool ac, unsigned window)
@@ -95,7 +95,7 @@ static uint64_t make_entry(const struct single *singles, bool ac, unsigned windo
     int value = 0;
 
     if (!read_head(singles, ac, window, HR_LOOKUP_BITS, &a))
-        return (uint64_t)HR_RARE << HR_ENTRY_LAST;
+        return (uint64_t)HR_RARE << HR_ENTRY_NEXT;
     used = a.length + a.extra;
     if (!ac || a.end || used >= HR_LOOKUP_BITS ||
         !read_head(singles, ac, (window << used) & mask, HR_LOOKUP_BITS - used, &b))
@@ -106,24 +106,31 @@ static uint64_t make_entry(const struct single *singles, bool ac, unsigned windo
                                  a.extra);
     return entry_of(used + b.length + b.extra, &b, a.run + 1 + b.run) |
            (uint64_t)a.run << HR_ENTRY_FIRST |
-           (uint64_t)(uint16_t)value << HR_ENTRY_VALUE;
+           (uint64_t)(uint8_t)value << HR_ENTRY_VALUE;
 }
 
-bool hr__codes_build(struct hr__codes *codes, const struct hr__baseline_dht *dht,
-                     bool ac)
+static bool build(struct hr__code *code, uint64_t *entry,
+                  const struct hr__baseline_dht *dht, bool ac)
 {
     struct single singles[LOOKUPS] = {{0, 0}};
 
-    memcpy(codes->counts, dht->counts, sizeof(codes->counts));
-    memset(codes->symbol, 0, sizeof(codes->symbol));
-    memcpy(codes->symbol, dht->counts + 16, dht->symbols);
-    codes->symbols = dht->symbols;
-    codes->ac = ac;
-    if (!assign(codes, singles) || (!ac && !are_sizes(codes)))
+    memset(code, 0, sizeof(*code));
+    memcpy(code->counts, dht->counts, sizeof(code->counts));
+    memcpy(code->symbol, dht->counts + 16, dht->symbols);
+    code->symbols = dht->symbols;
+    code->ac = ac;
+    if (!assign(code, singles) || (!ac && !are_sizes(code)))
         return false;
     for (unsigned window = 0; window < LOOKUPS; window++)
-        codes->entry[window] = make_entry(singles, ac, window);
+        entry[window] = make_entry(singles, ac, window);
     return true;
+}
+
+bool hr__codes_build(struct hr__codes *codes, const struct hr__baseline_dht *dc,
+                     const struct hr__baseline_dht *ac)
+{
+    return build(&codes->dc, codes->entry + LOOKUPS, dc, false) &&
+           build(&codes->ac, codes->entry, ac, true);
 }
 
 void hr__codes_fill_extended(int16_t extended[HR_EXTENDED_COUNT])
@@ -136,25 +143,25 @@ void hr__codes_fill_extended(int16_t extended[HR_EXTENDED_COUNT])
 
 /* ---- the cache ---- */
 
+static bool is_made_of(const struct hr__code *code, const struct hr__baseline_dht *dht)
+{
+    return code->symbols == dht->symbols &&
+           memcmp(code->counts, dht->counts, sizeof(code->counts)) == 0 &&
+           memcmp(code->symbol, dht->counts + 16, dht->symbols) == 0;
+}
+
 static struct hr__codes *look_up(const struct hr__codes_cache *cache,
-                                 const struct hr__baseline_dht *dht, bool ac)
+                                 const struct hr__baseline_dht *dc,
+                                 const struct hr__baseline_dht *ac)
 {
     for (int i = 0; i < HR_CODES_KEPT; i++) {
         struct hr__codes *codes = cache->kept[i];
 
-        if (codes != NULL && codes->used_at > 0 && codes->ac == ac &&
-            codes->symbols == dht->symbols &&
-            memcmp(codes->counts, dht->counts, 16) == 0 &&
-            memcmp(codes->symbol, dht->counts + 16, dht->symbols) == 0)
+        if (codes != NULL && codes->used_at > 0 && is_made_of(&codes->dc, dc) &&
+            is_made_of(&codes->ac, ac))
             return codes;
     }
     return NULL;
-}
-
-bool hr__codes_known(const struct hr__codes_cache *cache,
-                     const struct hr__baseline_dht *dht, bool ac)
-{
-    return look_up(cache, dht, ac) != NULL;
 }
 
 /* The place of the tables that were not asked for the longest. */
@@ -172,9 +179,10 @@ static struct hr__codes **oldest(struct hr__codes_cache *cache)
 }
 
 const struct hr__codes *hr__codes_find(struct hr__codes_cache *cache,
-                                       const struct hr__baseline_dht *dht, bool ac)
+                                       const struct hr__baseline_dht *dc,
+                                       const struct hr__baseline_dht *ac)
 {
-    struct hr__codes *codes = look_up(cache, dht, ac);
+    struct hr__codes *codes = look_up(cache, dc, ac);
 
     if (codes == NULL) {
         struct hr__codes **place = oldest(cache);
@@ -185,7 +193,7 @@ const struct hr__codes *hr__codes_find(struct hr__codes_cache *cache,
         if (codes == NULL)
             return NULL;
         codes->used_at = 0;
-        if (!hr__codes_build(codes, dht, ac))
+        if (!hr__codes_build(codes, dc, ac))
             return NULL;
     }
     codes->used_at = ++cache->clock;

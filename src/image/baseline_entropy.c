@@ -57,6 +57,13 @@ size_t hr__baseline_unstuff(const uint8_t *in, size_t size, uint8_t *out, size_t
 
 /* ---- bits ---- */
 
+/* Where decoding is. Never pointed to, so that it stays in registers. */
+struct cursor {
+    uint64_t word;  /* the next bits, from the top */
+    uint64_t count; /* how many of them are sure */
+    uint64_t at;    /* position in the MCU */
+};
+
 static INLINE uint64_t load_be64(const uint8_t *p)
 {
     uint64_t word;
@@ -68,18 +75,9 @@ static INLINE uint64_t load_be64(const uint8_t *p)
     return word;
 }
 
-/* At least 56 sure bits. */
-static INLINE void refill(struct hr__bits *b)
+static INLINE struct cursor skip(struct cursor c, uint64_t n)
 {
-    b->word |= load_be64(b->next) >> b->count;
-    b->next += (63 - b->count) >> 3;
-    b->count |= 56;
-}
-
-static INLINE void skip(struct hr__bits *b, unsigned n)
-{
-    b->word <<= n;
-    b->count -= n;
+    return (struct cursor){c.word << n, c.count - n, c.at};
 }
 
 void hr__bits_begin(struct hr__bits *bits, const uint8_t *segment, size_t size)
@@ -94,104 +92,123 @@ int64_t hr__bits_left(const struct hr__bits *bits)
 
 /* ---- symbols ---- */
 
-/* One symbol by its code, whatever its length. Returns the position behind it, 0 when
- * there is no such code, or what it says is not handled. */
-static unsigned decode_rare(struct hr__bits *b, const struct hr__codes *codes,
-                            unsigned at, const uint16_t *place, int16_t *coef)
+#define NOWHERE UINT64_MAX /* position after data that is refused */
+
+/* One symbol by its code, whatever its length; 31 bits at most. */
+static struct cursor decode_rare(struct cursor c, const struct hr__codes *codes,
+                                 const uint16_t *place, int16_t *coef)
 {
-    uint32_t head = (uint32_t)(b->word >> 48);
+    const struct hr__code *code = c.at & 63 ? &codes->ac : &codes->dc;
+    const struct cursor refused = {c.word, c.count, NOWHERE};
+    uint32_t head = (uint32_t)(c.word >> 48);
     unsigned length = 1;
     unsigned symbol;
+    unsigned run;
     unsigned extra;
 
-    while (length <= 16 && head >= codes->limit[length])
+    while (length <= 16 && head >= code->limit[length])
         length++;
     if (length > 16)
-        return 0;
-    symbol = codes->symbol[(int32_t)(head >> (16 - length)) + codes->offset[length]];
-    skip(b, length);
-    extra = codes->ac ? symbol & 15 : symbol;
-    if (codes->ac && symbol == 0)
-        return (at | 63) + 1;
-    if (codes->ac)
-        at += symbol >> 4;
-    if ((at & 63) < (codes->ac ? symbol >> 4 : 0)) /* a run across the block's end */
-        return 0;
-    if (extra > (codes->ac ? HR_VALUE_BITS : 11) ||
-        (extra == 0 && codes->ac && symbol != 0xf0))
-        return 0;
-    if (extra > 0) {
-        coef[place[at]] =
-            (int16_t)hr__codes_extend((unsigned)(b->word >> (64 - extra)), extra);
-        skip(b, extra);
+        return refused;
+    symbol = code->symbol[(int32_t)(head >> (16 - length)) + code->offset[length]];
+    c = skip(c, length);
+    run = code->ac ? symbol >> 4 : 0;
+    extra = code->ac ? symbol & 15 : symbol;
+    if (code->ac && symbol == HR_END_OF_BLOCK) {
+        c.at = (c.at | 63) + 1;
+        return c;
     }
-    return at + 1;
+    if ((c.at & 63) + run > 63 || extra > (code->ac ? HR_VALUE_BITS : 11) ||
+        (code->ac && extra == 0 && symbol != HR_ZERO_RUN))
+        return refused;
+    c.at += run;
+    if (extra > 0)
+        coef[place[c.at]] =
+            (int16_t)hr__codes_extend((unsigned)(c.word >> (64 - extra)), extra);
+    c = skip(c, extra);
+    c.at++;
+    return c;
 }
 
-/* Do what an entry says at position `at`; the position behind it. */
-static INLINE unsigned apply(struct hr__bits *b, uint64_t entry, unsigned at,
-                             const struct hr__baseline_mcu *mcu, int16_t *coef)
+/* Does what the entry says lie within the block, and leave room in it unless it ends it?
+ * A rare entry does not. */
+static INLINE bool is_plain(uint64_t entry, uint64_t at)
 {
-    unsigned length = entry & 0xff;
-    unsigned extra = (entry >> HR_ENTRY_EXTRA) & 0xff;
-    unsigned last = at + ((entry >> HR_ENTRY_LAST) & 0xff);
-    unsigned first = at + ((entry >> HR_ENTRY_FIRST) & 0xff);
-    uint64_t raw = b->word >> (64 - length) & ((UINT64_C(1) << extra) - 1);
-
-    coef[mcu->place[first]] = (int16_t)(entry >> HR_ENTRY_VALUE);
-    coef[mcu->place[last]] = mcu->extended[UINT64_C(1) << extra | raw];
-    skip(b, length);
-    return (last | (unsigned)(entry >> HR_ENTRY_END & 0xff)) + 1;
+    return ((at + (entry >> HR_ENTRY_NEXT & 0xff)) ^ at) <= 63;
 }
 
-/* Does the entry stay within the block of position `at`? A rare one does not. */
-static INLINE bool is_plain(uint64_t entry, unsigned at)
+/* Do what an entry says. */
+static INLINE struct cursor apply(uint64_t entry, struct cursor c,
+                                  const struct hr__baseline_mcu *mcu, int16_t *coef)
 {
-    return ((at + ((entry >> HR_ENTRY_LAST) & 0xff)) ^ at) <= 63;
+    uint64_t first = c.at + (entry >> HR_ENTRY_FIRST & 15);
+    uint64_t last = c.at + (entry >> HR_ENTRY_LAST & 0xff);
+    /* the extra bits at the top, behind a 1; then only these */
+    uint64_t raw = (c.word << (entry >> HR_ENTRY_START & 63)) >> 1 | UINT64_C(1) << 63;
+
+    coef[mcu->place[first]] = (int8_t)(entry >> HR_ENTRY_VALUE);
+    coef[mcu->place[last]] = mcu->extended[raw >> (entry >> HR_ENTRY_UNUSED & 63)];
+    c = skip(c, entry & HR_ENTRY_LENGTH);
+    c.at = (last | entry >> HR_ENTRY_END) + 1;
+    return c;
 }
 
-static INLINE bool decode_group(struct hr__bits *b, const struct hr__baseline_mcu *mcu,
-                                const struct hr__baseline_group *group,
-                                unsigned *position, int16_t *coef)
+static INLINE const uint64_t *bytes_behind(const uint64_t *table, uint64_t bytes)
 {
-    unsigned at = *position;
+    return (const uint64_t *)(const void *)((const char *)table + bytes);
+}
 
-    while (at < group->end) {
-        for (int lookup = 0; lookup < 2 && at < group->end; lookup++) {
-            const struct hr__codes *codes = at & 63 ? group->ac : group->dc;
-            uint64_t entry;
+/* Decode up to the end of the group. A plain entry tells which table is next, sooner than
+ * the position is known. */
+static INLINE struct cursor decode_group(struct cursor c, const uint8_t **next,
+                                         const struct hr__baseline_mcu *mcu,
+                                         const struct hr__baseline_group *group,
+                                         int16_t *coef)
+{
+    const uint64_t *ac = group->codes->entry;
+    const uint64_t *table = bytes_behind(ac, HR_ENTRY_THEN_DC);
+    const uint8_t *p = *next;
+    uint64_t entry;
 
-            if (lookup == 0)
-                refill(b);
-            entry = codes->entry[b->word >> (64 - HR_LOOKUP_BITS)];
-            if (__builtin_expect(!is_plain(entry, at), 0)) {
-                at = decode_rare(b, codes, at, mcu->place, coef);
-                if (at == 0)
-                    return false;
-                break;
-            }
-            at = apply(b, entry, at, mcu, coef);
-        }
+    while (c.at < group->end) {
+        c.word |= load_be64(p) >> c.count; /* at least 56 sure bits */
+        p += (63 - c.count) >> 3;
+        c.count |= 56;
+        entry = table[c.word >> (64 - HR_LOOKUP_BITS)];
+        if (__builtin_expect(!is_plain(entry, c.at), 0))
+            goto rare;
+        c = apply(entry, c, mcu, coef);
+        table = bytes_behind(ac, entry & HR_ENTRY_THEN_DC);
+        if (c.at >= group->end)
+            break;
+        entry = table[c.word >> (64 - HR_LOOKUP_BITS)];
+        if (__builtin_expect(!is_plain(entry, c.at), 0))
+            goto rare;
+        c = apply(entry, c, mcu, coef);
+        table = bytes_behind(ac, entry & HR_ENTRY_THEN_DC);
+        continue;
+    rare:
+        c = decode_rare(c, group->codes, mcu->place, coef);
+        table = bytes_behind(ac, c.at & 63 ? 0 : HR_ENTRY_THEN_DC);
     }
-    *position = at;
-    return true;
+    *next = p;
+    return c;
 }
 
 static INLINE bool decode(struct hr__bits *bits, const struct hr__baseline_mcu *mcu,
                           int16_t *coef, int n)
 {
-    struct hr__bits b = *bits; /* in registers */
+    struct cursor c = {bits->word, bits->count, 0};
 
     for (; n > 0; n--, coef += (size_t)mcu->blocks * 64) {
-        unsigned at = 0;
-
+        c.at = 0;
         for (int g = 0; g < mcu->groups; g++)
-            if (!decode_group(&b, mcu, &mcu->group[g], &at, coef))
-                return false;
-        if (hr__bits_left(&b) < 0)
+            c = decode_group(c, &bits->next, mcu, &mcu->group[g], coef);
+        bits->word = c.word;
+        bits->count = (unsigned)c.count;
+        if (c.at == NOWHERE || hr__bits_left(bits) < 0)
             return false;
     }
-    *bits = b;
     return true;
 }
 

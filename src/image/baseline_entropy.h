@@ -27,8 +27,7 @@ int64_t hr__bits_left(const struct hr__bits *bits);
 
 /* Consecutive blocks of an MCU that have the same tables. */
 struct hr__baseline_group {
-    const struct hr__codes *dc;
-    const struct hr__codes *ac;
+    const struct hr__codes *codes;
     unsigned end; /* position behind its last block: 64 * blocks */
 };
 
@@ -37,10 +36,10 @@ struct hr__baseline_mcu {
     struct hr__baseline_group group[3];
     int groups;
     unsigned blocks;
-    const int16_t *extended; /* of hr__codes_fill_extended */
     /* where the coefficient of a position is put: blocks one after the other, each in
      * natural order */
     uint16_t place[64 * HR_MCU_BLOCKS];
+    int16_t extended[HR_EXTENDED_COUNT]; /* of hr__codes_fill_extended */
 };
 
 /* Decode n MCUs to coef, which is all 0 before: n * blocks * 64. DC coefficients are

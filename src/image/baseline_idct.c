@@ -9,11 +9,6 @@
 #define FIXED_BITS 13 /* of the constants */
 #define PASS1_BITS 2  /* kept between the passes */
 
-const int16_t hr__idct_odd[4][4] = {{11363, 9633, 6437, 2260},
-                                    {9633, -2259, -11362, -6436},
-                                    {6437, -11362, 2261, 9633},
-                                    {2260, -6436, 9633, -11363}};
-
 /* ---- the range ----
  *
  * libjpeg's SIMD code keeps dequantised coefficients, and the results of the first pass,

@@ -39,6 +39,9 @@ bool hr__idct_within_range(const int16_t *block, const struct hr__dequant *dequa
 
 /* The constants of the odd part as a matrix, in 13 bits behind the point: what inputs
  * 1, 3, 5, 7 (rows) add to outputs 0 … 3 and take from outputs 7 … 4 (columns). */
-extern const int16_t hr__idct_odd[4][4];
+static const int16_t hr__idct_odd[4][4] = {{11363, 9633, 6437, 2260},
+                                           {9633, -2259, -11362, -6436},
+                                           {6437, -11362, 2261, 9633},
+                                           {2260, -6436, 9633, -11363}};
 
 #endif

@@ -16,6 +16,8 @@
 
 #define AVX2 __attribute__((target("avx2")))
 #define INLINE inline __attribute__((always_inline))
+/* Arrays of registers must not be arrays in memory, whatever the optimisation level. */
+#define UNROLLED _Pragma("GCC unroll 8")
 
 /* Two 16-bit constants for pmaddwd with an interleaved pair of rows. */
 AVX2 static INLINE __m256i pair(int a, int b)
@@ -60,9 +62,9 @@ AVX2 static INLINE __m256i descale(struct wide x, int bits)
 /* Outputs k and 7 - k: even (which has the rounding in it) plus and minus odd. */
 #define PUT(k, even)                                                                   \
     do {                                                                               \
-        const int16_t(*m)[4] = hr__idct_odd;                                           \
-        struct wide odd = add(times(in13, pair(m[0][k], m[1][k])),                     \
-                              times(in57, pair(m[2][k], m[3][k])));                    \
+        struct wide odd =                                                              \
+            add(times(in13, pair(hr__idct_odd[0][k], hr__idct_odd[1][k])),             \
+                times(in57, pair(hr__idct_odd[2][k], hr__idct_odd[3][k])));            \
                                                                                        \
         row[k] = descale(add(even, odd), bits);                                        \
         row[7 - (k)] = descale(subtract(even, odd), bits);                             \
@@ -94,16 +96,19 @@ AVX2 static INLINE void transpose(__m256i row[8])
     __m256i a[8];
     __m256i b[8];
 
+    UNROLLED
     for (int i = 0; i < 4; i++) {
         a[2 * i] = _mm256_unpacklo_epi16(row[2 * i], row[2 * i + 1]);
         a[2 * i + 1] = _mm256_unpackhi_epi16(row[2 * i], row[2 * i + 1]);
     }
+    UNROLLED
     for (int i = 0; i < 2; i++) {
         b[4 * i] = _mm256_unpacklo_epi32(a[4 * i], a[4 * i + 2]);
         b[4 * i + 1] = _mm256_unpackhi_epi32(a[4 * i], a[4 * i + 2]);
         b[4 * i + 2] = _mm256_unpacklo_epi32(a[4 * i + 1], a[4 * i + 3]);
         b[4 * i + 3] = _mm256_unpackhi_epi32(a[4 * i + 1], a[4 * i + 3]);
     }
+    UNROLLED
     for (int i = 0; i < 4; i++) {
         row[2 * i] = _mm256_unpacklo_epi64(b[i], b[i + 4]);
         row[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 4]);
@@ -116,6 +121,7 @@ AVX2 static INLINE __m256i load(int16_t *const block[2],
 {
     __m256i beyond = _mm256_setzero_si256();
 
+    UNROLLED
     for (int i = 0; i < 8; i++) {
         const __m128i *q = (const __m128i *)(const void *)(dequant->factor + 8 * i);
         const __m128i *l = (const __m128i *)(const void *)(dequant->limit + 8 * i);
@@ -134,8 +140,10 @@ AVX2 static INLINE __m256i load(int16_t *const block[2],
 
 AVX2 static INLINE void clear(int16_t *const block[2])
 {
+    UNROLLED
     for (int k = 0; k < 2; k++)
-        for (int i = 0; i < 4; i++)
+        UNROLLED
+    for (int i = 0; i < 4; i++)
             _mm256_store_si256((__m256i *)(void *)(block[k] + 16 * i),
                                _mm256_setzero_si256());
 }
@@ -148,16 +156,20 @@ AVX2 static INLINE void store(const __m256i row[8], uint8_t *out, size_t stride)
     __m256i b[4];
     __m256i c[4];
 
+    UNROLLED
     for (int i = 0; i < 4; i++)
         a[i] = _mm256_packs_epi16(row[i], row[i + 4]);
+    UNROLLED
     for (int i = 0; i < 2; i++) {
         b[i] = _mm256_unpacklo_epi8(a[2 * i], a[2 * i + 1]);     /* columns 0 … 3 */
         b[i + 2] = _mm256_unpackhi_epi8(a[2 * i], a[2 * i + 1]); /* columns 4 … 7 */
     }
+    UNROLLED
     for (int i = 0; i < 2; i++) {
         c[2 * i] = _mm256_unpacklo_epi16(b[2 * i], b[2 * i + 1]);
         c[2 * i + 1] = _mm256_unpackhi_epi16(b[2 * i], b[2 * i + 1]);
     }
+    UNROLLED
     for (int i = 0; i < 4; i++) {
         __m256i two = i & 1 ? _mm256_unpackhi_epi32(c[i / 2], c[i / 2 + 2])
                             : _mm256_unpacklo_epi32(c[i / 2], c[i / 2 + 2]);
