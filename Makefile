@@ -69,7 +69,7 @@ sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
 	@build/release/tests/sim/sim --seeds $(SEEDS)
 
 .PHONY: mutants
-mutants: setup ## break the scheduler in 37 ways; the simulation must notice each
+mutants: setup ## break the scheduler in forty ways; the simulation must notice each
 	@tests/sim/mutants.py
 
 .PHONY: bench

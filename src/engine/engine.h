@@ -195,8 +195,8 @@ struct hr_pipeline {
     bool has_foreign_stage;
     int32_t source_helper;  /* worker number, -1: none is needed */
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
-    uint32_t read_ahead;    /* places behind the source */
-    uint32_t first_arity;   /* items that the stage behind the source needs at once */
+    uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
+    uint32_t first_arity; /* items that the stage behind the source needs at once */
     struct hr_worker *workers;
     uint32_t worker_count;
     uint32_t num_threads;
@@ -218,6 +218,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     bool source_is_prompt;
+    int64_t source_pace_ns; /* its usual time per item; 0: not known yet */
     size_t read_ahead_bytes;
     bool gate_shut;
     bool
@@ -456,6 +457,8 @@ int64_t hr__async_item_locked(const struct hr_pipeline *p,
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* How many items the source may be ahead. */
+uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
  * aggregate may be larger than the rest of it. */
 bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part) HR_ENGINE_LOCKED;
@@ -473,10 +476,6 @@ void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE
 /* An item is let go that may still count as read ahead. */
 void hr__source_uncount_locked(struct hr_pipeline *p,
                                struct hr_item *item) HR_ENGINE_LOCKED;
-/* Items came back from the consumer: where nothing is between source and sink, these are
- * the ones ahead. */
-void hr__source_delivered_locked(struct hr_pipeline *p,
-                                 int64_t now_ns) HR_ENGINE_LOCKED;
 /* How many of the granted items to ask for: as many as still fit into the bytes ahead,
  * by the size of the last ones. */
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p,

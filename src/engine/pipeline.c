@@ -180,7 +180,8 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->runtime = (*plan)->runtime;
     p->has_foreign_stage = has_foreign_stage(*plan);
     p->first_arity = (*plan)->sched_stages[1].arity;
-    p->read_ahead = hr__plan_places(*plan, 0);
+    p->read_ahead_prompt = hr__plan_read_ahead(*plan, true);
+    p->read_ahead_slow = hr__plan_read_ahead(*plan, false);
     bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
     p->worker_count = p->num_threads + helper;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;

@@ -4,6 +4,7 @@ import ctypes
 import functools
 import io
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -272,6 +273,35 @@ def large(tmp_path):
 def hold_the_gil(seconds):
     """Sleep in C without releasing the GIL."""
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+def test_one_slow_item_does_not_make_a_list_a_slow_source(tmp_path):
+    """The consumer goes on to advance it; else a helper would, waiting for the GIL."""
+    by_consumer = []
+    consumer = threading.get_ident()
+    path = str(tmp_path / "a")
+    Path(path).write_bytes(b"x")
+
+    class Slow:
+        """A path that is made when it is asked for."""
+
+        def __init__(self, seconds):
+            self.seconds = seconds
+
+        def __fspath__(self):
+            if self.seconds:
+                time.sleep(self.seconds)
+            by_consumer.append(threading.get_ident() == consumer)
+            return path
+
+    items = [Slow(0) for _ in range(600)] + [Slow(0.05)] + [Slow(0) for _ in range(900)]
+    pipeline = build(items, pipe(read_file), sink=8)
+    with pipeline.auto_stop():
+        for _ in pipeline:
+            time.sleep(0.0001)
+    assert len(by_consumer) == 1501
+    after = by_consumer[650:]
+    assert sum(after) >= 0.8 * len(after)
 
 
 @pytest.mark.thread_unsafe(reason="measures time")

@@ -68,7 +68,8 @@ class PipelineBuilder:
         """Set where items come from.
 
         It is advanced by one thread at a time, ahead of need by up to 16 items, or two
-        batches where `aggregate` follows. A ``None`` that it yields is an
+        batches where `aggregate` follows; a list, a range and the like, which are in
+        memory anyway, by up to 256. A ``None`` that it yields is an
         item. When it raises, items that came before are delivered, then the exception
         is raised to the consumer.
 
