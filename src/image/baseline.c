@@ -68,14 +68,14 @@ struct hr__baseline {
     struct hr__baseline_mcu mcu;
     struct component component[3];
     int components;
-    unsigned mcus; /* of a row */
-    unsigned restart; /* MCUs of a segment, 0: all */
-    unsigned left;    /* MCUs of this segment to come */
+    unsigned mcus;        /* of a row */
+    unsigned restart;     /* MCUs of a segment, 0: all */
+    unsigned left;        /* MCUs of this segment to come */
     unsigned next_marker; /* 0 … 7 */
-    unsigned need_left; /* MCUs of the row whose samples are needed */
+    unsigned need_left;   /* MCUs of the row whose samples are needed */
     unsigned need_right;
     unsigned mcu_width; /* luma samples */
-    int16_t *coef; /* CHUNK * HR_MCU_BLOCKS * 64, aligned to cache lines */
+    int16_t *coef;      /* CHUNK * HR_MCU_BLOCKS * 64, aligned to cache lines */
 };
 
 bool hr__baseline_is_fast(void)
@@ -175,8 +175,8 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
         own->predictor = 0;
         hr__dequant_init(&own->dequant, header->quant[c->quant]);
         mcu->blocks += (unsigned)(own->h * own->v);
-        group->codes = hr__codes_find(&b->cache, &header->dht[0][c->dc],
-                                      &header->dht[1][c->ac]);
+        group->codes =
+            hr__codes_find(&b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac]);
         if (group->codes == NULL)
             return false;
         if (i > 0 && group->codes == group[-1].codes)
@@ -204,7 +204,8 @@ static void describe(const struct hr__baseline *b,
     for (int i = 0; i < b->components; i++) {
         const struct component *c = &b->component[i];
 
-        out->plane[i].width = ceil_div(header->width * (uint32_t)c->h, (uint32_t)out->h);
+        out->plane[i].width =
+            ceil_div(header->width * (uint32_t)c->h, (uint32_t)out->h);
         out->plane[i].height =
             ceil_div(header->height * (uint32_t)c->v, (uint32_t)out->v);
         out->plane[i].room = b->mcus * 8 * (uint32_t)c->h + 8;
@@ -305,30 +306,60 @@ static bool add_up_dc(struct hr__baseline *b, unsigned n)
     return beyond == 0;
 }
 
+/* The blocks that lie side by side in line y of the blocks of n MCUs; their number. */
+static int collect(const struct hr__baseline *b, const struct component *c, int y,
+                   int16_t *coef, unsigned n, int16_t **block)
+{
+    int count = 0;
+
+    for (unsigned m = 0; m < n; m++)
+        for (int x = 0; x < c->h; x++)
+            block[count++] = coef + 64 * (size_t)(m * b->mcu.blocks + c->first +
+                                                  (unsigned)(y * c->h + x));
+    return count;
+}
+
 /* The samples of n MCUs, the first of which is MCU `first` of the row. */
-static bool transform_chunk(struct hr__baseline *b, unsigned first, unsigned n,
-                            uint8_t *const *plane, const size_t *stride)
+static bool transform(struct hr__baseline *b, int16_t *coef, unsigned first, unsigned n,
+                      uint8_t *const *plane, const size_t *stride)
 {
     int16_t *block[CHUNK * 4];
 
     for (int i = 0; i < b->components; i++) {
         const struct component *c = &b->component[i];
+        uint8_t *out = plane[i] + (size_t)first * 8 * (size_t)c->h;
 
-        for (int y = 0; y < c->v; y++) {
-            uint8_t *out =
-                plane[i] + (size_t)y * 8 * stride[i] + (size_t)first * 8 * (size_t)c->h;
-            int count = 0;
+        for (int y = 0; y < c->v; y++, out += 8 * stride[i]) {
+            int count = collect(b, c, y, coef, n, block);
 
-            for (unsigned m = 0; m < n; m++)
-                for (int x = 0; x < c->h; x++)
-                    block[count++] =
-                        b->coef +
-                        64 * (m * b->mcu.blocks + c->first + (unsigned)(y * c->h + x));
             if (!b->idct(block, count, &c->dequant, out, stride[i]))
                 return false;
         }
     }
     return true;
+}
+
+static unsigned clamp(unsigned x, unsigned low, unsigned high)
+{
+    if (x < low)
+        return low;
+    return x > high ? high : x;
+}
+
+/* Transform what is needed of the chunk, and clear what is not. */
+static bool finish_chunk(struct hr__baseline *b, unsigned first, unsigned n,
+                         uint8_t *const *plane, const size_t *stride)
+{
+    size_t mcu = (size_t)b->mcu.blocks * 64;
+    unsigned from = clamp(b->need_left, first, first + n) - first;
+    unsigned to = clamp(b->need_right, first, first + n) - first;
+
+    if (plane == NULL || from >= to)
+        from = to = 0;
+    memset(b->coef, 0, from * mcu * sizeof(int16_t));
+    memset(b->coef + to * mcu, 0, (n - to) * mcu * sizeof(int16_t));
+    return from == to ||
+           transform(b, b->coef + from * mcu, first + from, to - from, plane, stride);
 }
 
 /* How many MCUs are decoded next, at MCU `first` of the row. */
@@ -358,12 +389,8 @@ bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *plane,
         if (!b->decode(&b->bits, &b->mcu, b->coef, (int)n) || !add_up_dc(b, n))
             return false;
         b->left -= n;
-        if (plane != NULL && first < b->need_right && first + n > b->need_left) {
-            if (!transform_chunk(b, first, n, plane, stride))
-                return false;
-        } else {
-            memset(b->coef, 0, (size_t)n * b->mcu.blocks * 64 * sizeof(int16_t));
-        }
+        if (!finish_chunk(b, first, n, plane, stride))
+            return false;
     }
     return true;
 }

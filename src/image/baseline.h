@@ -20,12 +20,12 @@ struct hr__baseline;
 struct hr__baseline_planes {
     uint32_t width; /* of the picture */
     uint32_t height;
-    int planes; /* 1 or 3 */
-    int h;      /* luma samples per chroma sample across (1, 2, 4) */
-    int v;      /* and down */
+    int planes;    /* 1 or 3 */
+    int h;         /* luma samples per chroma sample across (1, 2, 4) */
+    int v;         /* and down */
     uint32_t rows; /* of MCUs: calls of hr__baseline_row */
     struct {
-        uint32_t width;  /* samples that show: ceil(picture / factor) */
+        uint32_t width; /* samples that show: ceil(picture / factor) */
         uint32_t height;
         uint32_t room; /* bytes that a row of the plane must have */
         int lines;     /* lines that a row of MCUs has */

@@ -101,9 +101,8 @@ static uint64_t make_entry(const struct single *singles, bool ac, unsigned windo
         !read_head(singles, ac, (window << used) & mask, HR_LOOKUP_BITS - used, &b))
         return entry_of(used, &a, a.run);
     if (a.extra > 0)
-        value = hr__codes_extend(window >> (HR_LOOKUP_BITS - used) &
-                                     ((1U << a.extra) - 1),
-                                 a.extra);
+        value = hr__codes_extend(
+            window >> (HR_LOOKUP_BITS - used) & ((1U << a.extra) - 1), a.extra);
     return entry_of(used + b.length + b.extra, &b, a.run + 1 + b.run) |
            (uint64_t)a.run << HR_ENTRY_FIRST |
            (uint64_t)(uint8_t)value << HR_ENTRY_VALUE;

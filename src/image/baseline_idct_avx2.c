@@ -130,10 +130,11 @@ AVX2 static INLINE __m256i load(int16_t *const block[2],
         __m256i both = _mm256_inserti128_si256(
             _mm256_castsi128_si256(_mm_load_si128(a)), _mm_load_si128(b), 1);
 
-        beyond = _mm256_or_si256(beyond,
-                                 _mm256_subs_epu16(_mm256_abs_epi16(both),
-                                                   _mm256_broadcastsi128_si256(_mm_loadu_si128(l))));
-        row[i] = _mm256_mullo_epi16(both, _mm256_broadcastsi128_si256(_mm_loadu_si128(q)));
+        beyond = _mm256_or_si256(
+            beyond, _mm256_subs_epu16(_mm256_abs_epi16(both),
+                                      _mm256_broadcastsi128_si256(_mm_loadu_si128(l))));
+        row[i] =
+            _mm256_mullo_epi16(both, _mm256_broadcastsi128_si256(_mm_loadu_si128(q)));
     }
     return beyond;
 }
@@ -144,8 +145,8 @@ AVX2 static INLINE void clear(int16_t *const block[2])
     for (int k = 0; k < 2; k++)
         UNROLLED
     for (int i = 0; i < 4; i++)
-            _mm256_store_si256((__m256i *)(void *)(block[k] + 16 * i),
-                               _mm256_setzero_si256());
+        _mm256_store_si256((__m256i *)(void *)(block[k] + 16 * i),
+                           _mm256_setzero_si256());
 }
 
 /* row[x] holds column x of the output; write it as 8 rows of 16 bytes. */

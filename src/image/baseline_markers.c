@@ -102,10 +102,13 @@ static bool parse_frame(struct parser *parser, const uint8_t *p, size_t n)
     return true;
 }
 
-static void parse_app0(struct parser *parser, const uint8_t *p, size_t n)
+/* libjpeg complains of a version that it does not know. */
+static bool parse_app0(struct parser *parser, const uint8_t *p, size_t n)
 {
-    if (n >= 14 && memcmp(p, "JFIF", 5) == 0)
-        parser->jfif = true;
+    if (n < 14 || memcmp(p, "JFIF", 5) != 0)
+        return true;
+    parser->jfif = true;
+    return p[5] == 1;
 }
 
 static void parse_app14(struct parser *parser, const uint8_t *p, size_t n)
@@ -176,8 +179,7 @@ static bool parse_segment(struct parser *parser, int marker, const uint8_t *p, s
     case SOS:
         return parse_scan(parser, p, n);
     case APP0:
-        parse_app0(parser, p, n);
-        return true;
+        return parse_app0(parser, p, n);
     case APP14:
         parse_app14(parser, p, n);
         return true;

@@ -30,8 +30,8 @@ struct hr__baseline_header {
     uint16_t quant[4][64]; /* in natural order: row by row */
     bool has_quant[4];
     struct hr__baseline_dht dht[2][4]; /* [0]: DC, [1]: AC */
-    unsigned restart;                  /* MCUs of an interval, 0: one for the whole scan */
-    size_t scan;                       /* where the entropy-coded data begins */
+    unsigned restart; /* MCUs of an interval, 0: one for the whole scan */
+    size_t scan;      /* where the entropy-coded data begins */
 };
 
 /* Positions of the zigzag scan in natural order. */
