@@ -227,12 +227,17 @@ bool hr__async_due_locked(struct hr_pipeline *p)
     return due;
 }
 
-void hr__async_ring(struct hr_pipeline *p)
+void hr__async_knock(struct hr_pipeline *p)
 {
     const uint64_t one = 1;
     /* It can't fail: the counter is far from full. */
     while (write(p->async->bell, &one, sizeof(one)) < 0 && errno == EINTR)
         continue;
+}
+
+void hr__async_ring(struct hr_pipeline *p)
+{
+    hr__async_knock(p);
     /* pairs with hr__async_close */
     atomic_fetch_sub_explicit(&p->async->ringing, 1, memory_order_release);
 }

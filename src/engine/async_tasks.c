@@ -55,13 +55,16 @@ bool hr__async_adopt_locked(struct hr_pipeline *p, const struct hr_claim *claims
     return true;
 }
 
+int64_t hr__async_item(const struct hr_pipeline *p, const struct hr_async_task *task)
+{
+    const struct hr_item *item = p->tasks[task->claim.task].item;
+    return item ? item->index : -1;
+}
+
 int64_t hr__async_item_locked(const struct hr_pipeline *p,
                               const struct hr_async_task *task)
 {
-    if (task->stage == 0)
-        return p->source_index;
-    const struct hr_item *item = p->tasks[task->claim.task].item;
-    return item ? item->index : -1;
+    return task->stage == 0 ? p->source_index : hr__async_item(p, task);
 }
 
 const struct hr_async_task *hr__async_oldest_locked(const struct hr_pipeline *p)

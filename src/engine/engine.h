@@ -201,7 +201,6 @@ struct hr_pipeline {
     uint32_t worker_count;
     uint32_t num_threads;
     int64_t task_deadline_ns;
-    uint32_t fork_generation;
 
     struct hr_mutex lock;
     /* under lock */
@@ -237,14 +236,17 @@ struct hr_pipeline {
     struct hr_claim refill_claim;
     int64_t refill_took_ns;
     _Atomic uint32_t refill_ready;
-    _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
+
+    /* what each next() looks at, side by side: it finds its caches cold */
+    uint32_t fork_generation;    /* const after creation */
+    _Atomic uint32_t in_source;  /* threads inside the source; relaxed, see there */
+    _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
     /* for consumers: written under lock (release), read by them (acquire); NULL: off */
     _Atomic(struct hr_trace *) trace;
-
     struct hr_sink sink;
     struct hr_loop loop;
     struct hr_timer watchdog;

@@ -340,6 +340,9 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
 
 bool hr__pipeline_in_source(const struct hr_pipeline *p)
 {
+    /* relaxed: a thread that is in there has counted itself */
+    if (atomic_load_explicit(&p->in_source, memory_order_relaxed) == 0)
+        return false; /* thread-local variables are dear to ask for in a library */
     const struct hr_worker *self = hr__worker_self();
     return (self && self->pipeline == p && self->stage == 0) ||
            hr__source_is_refilling(p);

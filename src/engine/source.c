@@ -8,18 +8,19 @@
  * One thread at a time advances it: whoever claims the source stage. There are three:
  *
  *   the consumer, inside next(): it holds the language's lock anyway. Only while the
- *       source is fast (smoothed time per item under 20 µs) and the read-ahead is at
- *       most half full, for at most 20 µs
- *   a worker in a session (session.c), on the same terms; only in plans that have
- *       foreign stages, whose workers must attach anyway
+ *       source is fast (usual time per item under 20 µs) and the read-ahead is at most
+ *       half full, for 4 µs, which is time for one batch and more; at a quarter for
+ *       20 µs. In plans with foreign stages at a quarter only
+ *   a worker in a session (session.c), at one half; only in plans that have foreign
+ *       stages, whose workers must attach anyway
  *   the source helper, a thread of its own: for slow sources always; for fast ones when
  *       the read-ahead is down to a quarter, or below what the next stage needs for one
  *       task (a batch), and nobody above has come
  *
  * A source that may wait is at most 16 items ahead. One that is prompt may be 256: what
- * costs is the helper's cycle of wake, attach and park, some 10 µs, and a refill of half
- * the places takes the consumer under 20 µs. Behind a native no-op stage an item costs
- * 0.25 µs with 256, and 0.7 to 3 with 16, depending on what else the machine does.
+ * costs is the helper's cycle of wake, attach and park, some 10 µs. Behind a native no-op
+ * stage an item costs 0.25 µs with 256, and 0.7 to 3 with 16, depending on what else the
+ * machine does.
  *
  * Workers of native stages never advance it, so a native pipeline runs on through a lock
  * held for as long as the read-ahead lasts. Measured beside a main thread that computes
@@ -37,7 +38,8 @@
 
 #define FAST_NS 20000
 #define HELPER_SLICE_NS 1000000
-#define REFILL_SLICE_NS 20000
+#define PULL_SLICE_NS 20000
+#define REFILL_SLICE_NS 4000 /* by the consumer, while there is no hurry */
 #define READ_AHEAD_BYTES (64u << 20)
 
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
@@ -118,10 +120,12 @@ void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
     hr__sched_gate(p->sched, 0, open, now_ns);
 }
 
-/* Tell the consumer, who looks without the lock, whether a refill would do something. */
+/* Tell the consumer, who looks without the lock, whether a refill is wanted. Where workers
+ * attach anyway they come at one half; it comes at a quarter, if they did not. */
 static void set_refill_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
-    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, 2);
+    uint32_t part = p->has_foreign_stage ? 4 : 2;
+    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, part);
     atomic_store_explicit(&p->refill_due, due, memory_order_relaxed); /* a hint */
 }
 
@@ -250,7 +254,7 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
     uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
     hr__engine_unlock(p, after);
     prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
-    ask_source_locked(w, now_ns, *now_ns + REFILL_SLICE_NS, after);
+    ask_source_locked(w, now_ns, *now_ns + PULL_SLICE_NS, after);
     hr__engine_pump_locked(p, *now_ns, after);
     return true;
 }
@@ -360,13 +364,11 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
         hr__engine_wake_helper_locked(p, after);
 }
 
-/* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the
- * brim, so that a batch is replaced by a batch. */
-static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
-                                int64_t now_ns) HR_ENGINE_LOCKED
+/* Claim the source for the consumer. Lock held. */
+static bool claim_refill_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     return !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
-           hr__source_is_fast_locked(p) && filled_locked(p) <= filled_max &&
+           hr__source_is_fast_locked(p) &&
            hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
 }
 
@@ -394,9 +396,12 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     struct hr_foreign *foreign = &p->stages[0].foreign;
     struct refill refill = {p, refills};
     refills = &refill;
+    /* relaxed: for this thread; see hr__pipeline_in_source */
+    atomic_fetch_add_explicit(&p->in_source, 1, memory_order_relaxed);
     hr__call_clear(&p->refill_call); /* of the time before */
     prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    atomic_fetch_sub_explicit(&p->in_source, 1, memory_order_relaxed); /* above */
     refills = refill.outer;
     int64_t end_ns = HR_SYS(now_ns)();
     p->refill_took_ns = end_ns - now_ns;
@@ -410,7 +415,8 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
 static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
     HR_RELEASE(hr__engine_role)
 {
-    int64_t until_ns = now_ns + REFILL_SLICE_NS;
+    bool hurry = hr__source_low_locked(p, 4);
+    int64_t until_ns = now_ns + (hurry ? PULL_SLICE_NS : REFILL_SLICE_NS);
     do {
         uint32_t grant = hr__source_grant_locked(p, p->refill_claim.grant);
         hr__engine_unlock(p, after);
@@ -420,18 +426,23 @@ static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after
         now_ns = HR_SYS(now_ns)();
         if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
             hr__source_finish_refill_locked(p, now_ns, after);
-    } while (now_ns < until_ns && claim_refill_locked(p, p->read_ahead_prompt, now_ns));
+    } while (now_ns < until_ns && claim_refill_locked(p, now_ns));
     hr__engine_unlock(p, after);
+}
+
+bool hr__pipeline_refill_due(const struct hr_pipeline *p)
+{
+    return atomic_load_explicit(&p->refill_due, memory_order_relaxed) != 0; /* a hint */
 }
 
 void hr__pipeline_refill(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
-    if (!atomic_load_explicit(&p->refill_due, memory_order_relaxed) ||
-        !hr__engine_try_lock(p))
+    if (!hr__pipeline_refill_due(p) || !hr__engine_try_lock(p))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
-    if (!claim_refill_locked(p, p->read_ahead_prompt / 2, now_ns)) {
+    bool due = hr__pipeline_refill_due(p); /* still */
+    if (!due || !claim_refill_locked(p, now_ns)) {
         hr__engine_unlock(p, &after);
         return;
     }

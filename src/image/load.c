@@ -34,6 +34,8 @@ void hr_image_options_init(struct hr_image_options *options)
     options->bytes_max = (uint64_t)1 << 30;
     options->encoded_max = (uint64_t)256 << 20;
     options->scans_max = 100;
+    for (int i = 0; i < 4; i++)
+        options->std[i] = 1;
 }
 
 static enum hr_status bad(struct hr_error *err, const char *who, const char *what,
@@ -64,7 +66,7 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
     if ((unsigned)o->orientation > HR_ORIENTATION_IGNORE)
         return bad(err, who, "orientation must be one of enum hr_orientation",
                    o->orientation);
-    return HR_OK;
+    return hr__form_check(o, who, err);
 }
 
 /* ---- what a worker keeps ---- */
@@ -249,6 +251,8 @@ static enum hr_status decode_by(const struct hr__codec *codec, void *decoder,
         status = hr__canvas_begin(canvas, &picture, err);
     if (status == HR_OK)
         status = codec->read(decoder, canvas, err);
+    if (status == HR_OK)
+        hr__canvas_flush(canvas);
     hr__canvas_end(canvas);
     codec->close(decoder);
     return status;

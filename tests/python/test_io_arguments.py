@@ -22,7 +22,10 @@ from headrace.io import (
     to_torch,
 )
 
-IMAGE = "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
+IMAGE = (
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', "
+    "layout='HWC', dtype=None, mean=None, std=None, exact=False"
+)
 SIGNATURES = {
     "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
     "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
@@ -62,7 +65,9 @@ def test_extension_functions_have_signatures():
         inspect.signature(function)
 
 
-@pytest.mark.parametrize("name", ["load_image", "load_image_batch", "resize"])
+@pytest.mark.parametrize(
+    "name", ["convert_frames", "load_image", "load_image_batch", "resize"]
+)
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
     function = getattr(headrace.io, name)
     first, *rest = inspect.signature(function).parameters.values()
@@ -83,6 +88,7 @@ SIZE = {"width": 4, "height": 3}
         (functools.partial(load_image_batch, **SIZE), "load_image_batch", "list"),
         (functools.partial(resize, **SIZE, scale_algo="box"), "resize", "array"),
         (functools.partial(read_file), "read_file", "source"),
+        (functools.partial(convert_frames), "convert_frames", "arrays"),
     ],
 )
 def test_a_partial_becomes_an_op(function, name, wants):

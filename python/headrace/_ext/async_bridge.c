@@ -207,7 +207,9 @@ PyObject *hrpy_bridge_m_stages(PyObject *obj, PyObject *unused)
         if (!stage->known)
             continue;
         PyObject *tuple = Py_BuildValue(
-            "IssIO", i, stage->info.name, kinds[stage->info.kind],
+            "IssIO", i, stage->info.name,
+            hrpy_python_op_submits(stage->info.state) ? "submit"
+                                                      : kinds[stage->info.kind],
             stage->info.concurrency, stage->info.on_loop ? Py_True : Py_False);
         if (!tuple || PyList_Append(list, tuple))
             Py_CLEAR(list);
@@ -283,7 +285,10 @@ PyObject *hrpy_bridge_m_leave(PyObject *obj, PyObject *unused)
     hr__async_leave(pipeline);
     /* Not with the bridge: failures that the pipeline lists hold tracebacks, those the
      * frames that called, and these the loop and the bridge. */
+    hrpy_section section;
+    hrpy_section_begin(&section, obj);
     self->pipeline = NULL;
+    hrpy_section_end(&section);
     hr__async_unref(pipeline);
     Py_RETURN_NONE;
 }
@@ -299,12 +304,35 @@ PyObject *hrpy_bridge_m_pump(PyObject *obj, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyObject *hrpy_bridge_m_rung(PyObject *obj, PyObject *unused)
+/* Any thread. The section keeps the descriptor from being closed under our hands. */
+PyObject *hrpy_bridge_m_ring(PyObject *obj, PyObject *unused)
+{
+    struct bridge *self = (struct bridge *)obj;
+    hrpy_section section;
+
+    (void)unused;
+    if (atomic_exchange_explicit(&self->landed, true, memory_order_acq_rel))
+        Py_RETURN_NONE; /* it was rung before, and has not looked since */
+    hrpy_section_begin(&section, obj);
+    if (self->pipeline)
+        hr__async_knock(self->pipeline);
+    hrpy_section_end(&section);
+    Py_RETURN_NONE;
+}
+
+PyObject *hrpy_bridge_m_hush(PyObject *obj, PyObject *unused)
 {
     struct bridge *self = (struct bridge *)obj;
 
+    (void)unused;
     hr__async_hush(self->pipeline);
-    if (self->scheduled)
+    (void)atomic_exchange_explicit(&self->landed, false, memory_order_acq_rel);
+    Py_RETURN_NONE;
+}
+
+PyObject *hrpy_bridge_m_rung(PyObject *obj, PyObject *unused)
+{
+    if (((struct bridge *)obj)->scheduled)
         Py_RETURN_NONE;
     return hrpy_bridge_m_pump(obj, unused);
 }

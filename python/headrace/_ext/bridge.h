@@ -9,6 +9,8 @@
 
 #include "foreign.h"
 
+#include <stdatomic.h>
+
 #include "base/sys.h"
 #include "engine/async.h"
 
@@ -33,8 +35,11 @@ struct bridge {
     PyObject *start_loop;
     struct stage *stages;
     uint32_t stage_count;
-    /* a reference; NULL once the loop's thread has left */
+    /* a reference; NULL once the loop's thread has left. Written in the section */
     struct hr_pipeline *pipeline;
+    /* atomic, acq_rel: set by who rings, cleared by the loop's thread before it looks for
+     * what came in */
+    _Atomic bool landed;
     /* guarded by the GIL or the starter */
     PyObject *thread; /* a threading.Thread */
     /* the loop's thread's, between begin and end */
@@ -95,6 +100,8 @@ PyObject *hrpy_bridge_m_begin(PyObject *self, PyObject *args);
 PyObject *hrpy_bridge_m_enter(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_leave(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_pump(PyObject *self, PyObject *unused);
+PyObject *hrpy_bridge_m_ring(PyObject *self, PyObject *unused);
+PyObject *hrpy_bridge_m_hush(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_rung(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_fileno(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_fatal(PyObject *self, PyObject *exc);
@@ -112,6 +119,7 @@ PyObject *hrpy_bridge_m_call(PyObject *self, PyObject *arg);
 PyObject *hrpy_bridge_m_open(PyObject *self, PyObject *arg);
 PyObject *hrpy_bridge_m_done(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *hrpy_bridge_m_fail(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
+PyObject *hrpy_bridge_m_item(PyObject *self, PyObject *arg);
 PyObject *hrpy_bridge_m_release(PyObject *self, PyObject *arg);
 
 /* ---- bridge_stream.c ---- */

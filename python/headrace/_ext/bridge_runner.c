@@ -163,12 +163,29 @@ static void drop_first_frame(PyObject *exc)
 PyObject *hrpy_bridge_m_fail(PyObject *obj, PyObject *const *args, Py_ssize_t nargs)
 {
     struct bridge *self = (struct bridge *)obj;
-    struct hr_async_task *task = nargs == 2 ? hrpy_bridge_task(self, args[0]) : NULL;
+    bool fits = nargs == 2 || nargs == 3;
+    struct hr_async_task *task = fits ? hrpy_bridge_task(self, args[0]) : NULL;
+    int fatal = task && nargs == 3 ? PyObject_IsTrue(args[2]) : 0;
 
-    if (!task)
-        return nargs == 2 ? NULL : PyErr_Format(PyExc_TypeError, "fail(task, exc)");
+    if (!fits)
+        return PyErr_Format(PyExc_TypeError, "fail(task, exception, fatal=False)");
+    if (!task || fatal < 0)
+        return NULL;
     hrpy_bridge_unlist(self, task);
     drop_first_frame(args[1]);
     hrpy_python_op_fail(hrpy_bridge_op(self, task), &task->call, Py_NewRef(args[1]));
+    if (fatal) {
+        task->call.fatal = true;
+        task->call.again = false;
+    }
     return ended(self, task);
+}
+
+/* Of a map: its item is the loop's while it has the task. */
+PyObject *hrpy_bridge_m_item(PyObject *obj, PyObject *number)
+{
+    struct bridge *self = (struct bridge *)obj;
+    struct hr_async_task *task = hrpy_bridge_task(self, number);
+
+    return task ? PyLong_FromLongLong(hr__async_item(self->pipeline, task)) : NULL;
 }

@@ -110,13 +110,30 @@ int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *ou
     return -1;
 }
 
+/* NULL keeps *out. */
+static int read_flag(PyObject *arg, int *out)
+{
+    int value = arg ? PyObject_IsTrue(arg) : *out;
+
+    if (value < 0)
+        return -1;
+    *out = value;
+    return 0;
+}
+
+static int channels_of(enum hr_pix_fmt pix_fmt)
+{
+    return pix_fmt == HR_RGBA ? 4 : pix_fmt == HR_GRAY || pix_fmt == HR_GRAY16 ? 1 : 3;
+}
+
 int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)
 {
     hr_image_options_init(out);
     if (hrpy_image_extent(values[0], "width", 0, &out->width) ||
         hrpy_image_extent(values[1], "height", 0, &out->height) ||
         read_format(values[2], &out->pix_fmt) || read_mode(values[3], &out->mode) ||
-        hrpy_image_algo(values[4], &out->algo))
+        hrpy_image_algo(values[4], &out->algo) ||
+        hrpy_form_options(values + 5, channels_of(out->pix_fmt), out))
         return -1;
-    return 0;
+    return read_flag(values[5 + HRPY_FORM_ARG_COUNT], &out->exact);
 }

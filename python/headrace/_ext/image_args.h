@@ -2,11 +2,17 @@
 #ifndef HRPY_IMAGE_ARGS_H
 #define HRPY_IMAGE_ARGS_H
 
-#include "ext.h"
+#include "form_args.h"
 
 /* The names, in the order in which they stand in every signature. */
-#define HRPY_IMAGE_ARG_NAMES "width", "height", "pix_fmt", "scale_mode", "scale_algo"
-#define HRPY_IMAGE_ARG_COUNT 5
+#define HRPY_IMAGE_ARG_NAMES                                                           \
+    "width", "height", "pix_fmt", "scale_mode", "scale_algo", HRPY_FORM_ARG_NAMES,     \
+        "exact"
+#define HRPY_IMAGE_ARG_COUNT (5 + HRPY_FORM_ARG_COUNT + 1)
+/* Without the sizes. */
+#define HRPY_IMAGE_SIGNATURE                                                           \
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', " HRPY_FORM_SIGNATURE    \
+    ", exact=False"
 
 /* Fill *out from values[HRPY_IMAGE_ARG_COUNT] as hrpy_parse left them (NULL: default).
  * Returns 0, or -1 with a ValueError or TypeError set that names the argument. */

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace import _ext
 from headrace.io._ops import native
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.io._ops import ArrayLike, Source
 
 PixFmt: TypeAlias = Literal["rgb24"]
 ScaleMode: TypeAlias = Literal["pad", "crop"] | None
 ScaleAlgo: TypeAlias = Literal["box", "bilinear", "bicubic", "lanczos"]
+Layout: TypeAlias = Literal["HWC", "CHW"]
+# Or such an object: numpy.float32, numpy.dtype("float32"), torch.float32.
+DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"] | Any
+PerChannel: TypeAlias = "float | Sequence[float]"
 
 
 @native(_ext.load_image_op)
@@ -24,6 +30,11 @@ def load_image(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
     name: str | None = None,
 ) -> _ext.CPUBuffer:
     """Decode one JPEG or PNG picture, and scale it when a size is given.
@@ -41,12 +52,25 @@ def load_image(
         scale_mode: How the picture meets the target. ``"pad"`` fits it inside, centred
             on black; ``"crop"`` covers the target and cuts centrally; `None` stretches.
         scale_algo: The resampling filter, see `resize`.
+        layout: ``"HWC"``: (height, width, 3), or ``"CHW"``: (3, height, width).
+        dtype: `None` is uint8, 0 to 255. ``"float32"``, ``"float16"``, ``"bfloat16"``
+            (or the dtype objects of NumPy and PyTorch) give ``(v / 255 - mean) / std``,
+            as torchvision's ``ToDtype(scale=True)`` and ``Normalize`` do but for the
+            last bits. What ``"pad"`` leaves free is black, normalised. NumPy has no
+            bfloat16 and sees its bits as uint16; PyTorch takes it by
+            ``torch.from_dlpack``.
+        mean: One number, or one for each channel, in units of 0 to 1. `None`: 0.
+        std: Alike. `None`: 1.
+        exact: A JPEG that changes its size is resized in its own planes and coloured at
+            its final size, which is faster, and differs from resizing the decoded RGB
+            by rounding and clamping. `True` gives the bytes of the longer way, which
+            are Pillow's.
         name: Stands for the source in error messages. Default: the path, or
             ``"<bytes>"``.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (height, width, 3), dtype uint8, rows from
-        top to bottom.
+        A new, writable `CPUBuffer` of shape (height, width, 3), or as `layout` says,
+        rows from top to bottom.
 
     Raises:
         OSError: The file could not be read (`FileNotFoundError` and so on).
@@ -58,7 +82,20 @@ def load_image(
         TypeError: `src` is none of the above.
         ValueError: An argument has no such value, or a path contains a NUL character.
     """
-    return _ext.load_image(src, width, height, pix_fmt, scale_mode, scale_algo, name)
+    return _ext.load_image(
+        src,
+        width,
+        height,
+        pix_fmt,
+        scale_mode,
+        scale_algo,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
+        name,
+    )
 
 
 @native(_ext.load_image_batch_op)
@@ -70,6 +107,11 @@ def load_image_batch(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> _ext.CPUBuffer:
     """Decode pictures into the slots of one array, in the order of their sources.
@@ -84,13 +126,19 @@ def load_image_batch(
         pix_fmt: As for `load_image`.
         scale_mode: As for `load_image`.
         scale_algo: As for `load_image`.
+        layout: As for `load_image`.
+        dtype: As for `load_image`.
+        mean: As for `load_image`.
+        std: As for `load_image`.
+        exact: As for `load_image`.
         strict: With `True` the first slot that fails, in order, fails the call, after
             all were tried. With `False` failed slots are zero and listed in the
             result's ``failures``: nothing is dropped, so labels stay aligned.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (len(srcs), height, width, 3), dtype uint8,
-        with ``failures``, a tuple of `SlotFailure` (index, name, reason).
+        A new, writable `CPUBuffer` of shape (len(srcs), height, width, 3), or
+        (len(srcs), 3, height, width), with ``failures``, a tuple of `SlotFailure`
+        (index, name, reason).
 
     Raises:
         ValueError: `srcs` is empty, or an argument has no such value.
@@ -98,7 +146,18 @@ def load_image_batch(
         OSError, headrace.errors.HeadraceError: With ``strict=True``, as `load_image`.
     """
     return _ext.load_image_batch(
-        srcs, width, height, pix_fmt, scale_mode, scale_algo, strict
+        srcs,
+        width,
+        height,
+        pix_fmt,
+        scale_mode,
+        scale_algo,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
+        strict,
     )
 
 
