@@ -320,21 +320,17 @@ static int collect(const struct hr__baseline *b, const struct component *c, int 
 }
 
 /* The samples of n MCUs, the first of which is MCU `first` of the row. */
-static bool transform(struct hr__baseline *b, int16_t *coef, unsigned first, unsigned n,
-                      uint8_t *const *plane, const size_t *stride)
+static bool transform(struct hr__baseline *b, const struct component *c, int16_t *coef,
+                      unsigned first, unsigned n, uint8_t *const *rows)
 {
     int16_t *block[CHUNK * 4];
 
-    for (int i = 0; i < b->components; i++) {
-        const struct component *c = &b->component[i];
-        uint8_t *out = plane[i] + (size_t)first * 8 * (size_t)c->h;
+    for (int y = 0; y < c->v; y++) {
+        int count = collect(b, c, y, coef, n, block);
 
-        for (int y = 0; y < c->v; y++, out += 8 * stride[i]) {
-            int count = collect(b, c, y, coef, n, block);
-
-            if (!b->idct(block, count, &c->dequant, out, stride[i]))
-                return false;
-        }
+        if (!b->idct(block, count, &c->dequant, rows + (size_t)y * 8,
+                     (size_t)first * 8 * (size_t)c->h))
+            return false;
     }
     return true;
 }
@@ -346,20 +342,21 @@ static unsigned clamp(unsigned x, unsigned low, unsigned high)
     return x > high ? high : x;
 }
 
-/* Transform what is needed of the chunk, and clear what is not. */
+/* Transform what is needed of the chunk. Its coefficients are 0 afterwards. */
 static bool finish_chunk(struct hr__baseline *b, unsigned first, unsigned n,
-                         uint8_t *const *plane, const size_t *stride)
+                         uint8_t *const *const *rows, int count)
 {
     size_t mcu = (size_t)b->mcu.blocks * 64;
     unsigned from = clamp(b->need_left, first, first + n) - first;
     unsigned to = clamp(b->need_right, first, first + n) - first;
 
-    if (plane == NULL || from >= to)
-        from = to = 0;
-    memset(b->coef, 0, from * mcu * sizeof(int16_t));
-    memset(b->coef + to * mcu, 0, (n - to) * mcu * sizeof(int16_t));
-    return from == to ||
-           transform(b, b->coef + from * mcu, first + from, to - from, plane, stride);
+    for (int i = 0; i < count && from < to; i++)
+        if (!transform(b, &b->component[i], b->coef + from * mcu, first + from,
+                       to - from, rows[i]))
+            return false;
+    if (count < b->components || from > 0 || to < n)
+        memset(b->coef, 0, n * mcu * sizeof(int16_t));
+    return true;
 }
 
 /* How many MCUs are decoded next, at MCU `first` of the row. */
@@ -379,8 +376,7 @@ static bool next_segment(struct hr__baseline *b)
     return true;
 }
 
-bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *plane,
-                      const size_t *stride)
+bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *const *rows, int count)
 {
     for (unsigned first = 0, n; first < b->mcus; first += n) {
         if (b->restart > 0 && b->left == 0 && !next_segment(b))
@@ -389,7 +385,7 @@ bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *plane,
         if (!b->decode(&b->bits, &b->mcu, b->coef, (int)n) || !add_up_dc(b, n))
             return false;
         b->left -= n;
-        if (!finish_chunk(b, first, n, plane, stride))
+        if (!finish_chunk(b, first, n, rows, count))
             return false;
     }
     return true;

@@ -44,10 +44,10 @@ bool hr__baseline_begin(struct hr__baseline *b, const uint8_t *data, size_t size
  * are needed: the others are left as they are. All is decoded, and judged, as before. */
 void hr__baseline_need(struct hr__baseline *b, uint32_t left, uint32_t right);
 
-/* Decode the next row of MCUs to plane[i], with planes->plane[i].lines lines, `stride`
- * bytes apart. plane NULL: no samples are needed. False: it is for libjpeg. */
-bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *plane,
-                      const size_t *stride);
+/* Decode the next row of MCUs: of plane i to rows[i][0 … lines - 1], each with room for
+ * planes->plane[i].room bytes. Planes from `count` on are not needed. False: it is for
+ * libjpeg. */
+bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *const *rows, int count);
 
 /* Does the data end as it should? False: it is for libjpeg. */
 bool hr__baseline_finish(struct hr__baseline *b);

@@ -89,7 +89,7 @@ static uint8_t to_sample(int32_t x)
 }
 
 static void transform_block(const int16_t *block, const struct hr__dequant *dequant,
-                            uint8_t *out, size_t stride)
+                            uint8_t *const *rows, size_t x0)
 {
     int32_t work[64];
     int32_t line[8];
@@ -101,21 +101,22 @@ static void transform_block(const int16_t *block, const struct hr__dequant *dequ
         for (int y = 0; y < 8; y++)
             work[8 * y + x] = descale(line[y], FIXED_BITS - PASS1_BITS);
     }
-    for (int y = 0; y < 8; y++, out += stride) {
+    for (int y = 0; y < 8; y++) {
         transform(work + 8 * (size_t)y, 1, line);
         for (int x = 0; x < 8; x++)
-            out[x] = to_sample(descale(line[x], FIXED_BITS + PASS1_BITS + 3));
+            rows[y][x0 + (size_t)x] =
+                to_sample(descale(line[x], FIXED_BITS + PASS1_BITS + 3));
     }
 }
 
 bool hr__baseline_idct_portable(int16_t *const *block, int n,
-                                const struct hr__dequant *dequant, uint8_t *out,
-                                size_t stride)
+                                const struct hr__dequant *dequant, uint8_t *const *rows,
+                                size_t x)
 {
-    for (int i = 0; i < n; i++, out += 8) {
+    for (int i = 0; i < n; i++, x += 8) {
         if (!hr__idct_within_range(block[i], dequant))
             return false;
-        transform_block(block[i], dequant, out, stride);
+        transform_block(block[i], dequant, rows, x);
         memset(block[i], 0, 64 * sizeof(int16_t));
     }
     return true;

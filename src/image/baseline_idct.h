@@ -18,20 +18,20 @@ struct hr__dequant {
 void hr__dequant_init(struct hr__dequant *dequant, const uint16_t quant[64]);
 
 /* Transform n > 0 blocks that lie side by side. block[i]: 64 coefficients in natural
- * order, 32-byte aligned; they are 0 afterwards. out: 8 rows of 8 * n samples; those
- * behind the last may be written up to a multiple of 16.
+ * order, 32-byte aligned; they are 0 afterwards. Writes 8 * n samples to each of rows[0 …
+ * 7], from sample x on; those behind the last may be written up to a multiple of 16.
  * False: a block has values that no picture has, with which 16-bit arithmetic and
  * libjpeg's differ. Both variants give the same. */
 typedef bool (*hr__baseline_idct_fn)(int16_t *const *block, int n,
-                                     const struct hr__dequant *dequant, uint8_t *out,
-                                     size_t stride);
+                                     const struct hr__dequant *dequant,
+                                     uint8_t *const *rows, size_t x);
 bool hr__baseline_idct_portable(int16_t *const *block, int n,
-                                const struct hr__dequant *dequant, uint8_t *out,
-                                size_t stride);
+                                const struct hr__dequant *dequant, uint8_t *const *rows,
+                                size_t x);
 #if defined(__x86_64__)
 bool hr__baseline_idct_avx2(int16_t *const *block, int n,
-                            const struct hr__dequant *dequant, uint8_t *out,
-                            size_t stride);
+                            const struct hr__dequant *dequant, uint8_t *const *rows,
+                            size_t x);
 #endif
 
 /* Does everything in the block's transform fit where libjpeg's SIMD code keeps it? */

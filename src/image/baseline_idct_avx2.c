@@ -150,7 +150,7 @@ AVX2 static INLINE void clear(int16_t *const block[2])
 }
 
 /* row[x] holds column x of the output; write it as 8 rows of 16 bytes. */
-AVX2 static INLINE void store(const __m256i row[8], uint8_t *out, size_t stride)
+AVX2 static INLINE void store(const __m256i row[8], uint8_t *const *rows, size_t x)
 {
     const __m256i centre = _mm256_set1_epi8((char)0x80);
     __m256i a[4];
@@ -176,16 +176,16 @@ AVX2 static INLINE void store(const __m256i row[8], uint8_t *out, size_t stride)
                             : _mm256_unpacklo_epi32(c[i / 2], c[i / 2 + 2]);
 
         two = _mm256_add_epi8(_mm256_permute4x64_epi64(two, 0xd8), centre);
-        _mm_storeu_si128((__m128i *)(void *)(out + (size_t)(2 * i) * stride),
+        _mm_storeu_si128((__m128i *)(void *)(rows[2 * i] + x),
                          _mm256_castsi256_si128(two));
-        _mm_storeu_si128((__m128i *)(void *)(out + (size_t)(2 * i + 1) * stride),
+        _mm_storeu_si128((__m128i *)(void *)(rows[2 * i + 1] + x),
                          _mm256_extracti128_si256(two, 1));
     }
 }
 
 AVX2 static INLINE bool transform(int16_t *const block[2],
-                                  const struct hr__dequant *dequant, uint8_t *out,
-                                  size_t stride)
+                                  const struct hr__dequant *dequant,
+                                  uint8_t *const *rows, size_t x)
 {
     __m256i row[8];
     __m256i beyond = load(block, dequant, row);
@@ -198,20 +198,20 @@ AVX2 static INLINE bool transform(int16_t *const block[2],
     pass(row, 11);
     transpose(row);
     pass(row, 18);
-    store(row, out, stride);
+    store(row, rows, x);
     return true;
 }
 
 AVX2 bool hr__baseline_idct_avx2(int16_t *const *block, int n,
-                                 const struct hr__dequant *dequant, uint8_t *out,
-                                 size_t stride)
+                                 const struct hr__dequant *dequant,
+                                 uint8_t *const *rows, size_t x)
 {
     _Alignas(32) int16_t none[64] = {0}; /* beside an odd one out */
 
-    for (int i = 0; i < n; i += 2, out += 16) {
+    for (int i = 0; i < n; i += 2, x += 16) {
         int16_t *two[2] = {block[i], i + 1 < n ? block[i + 1] : none};
 
-        if (!transform(two, dequant, out, stride))
+        if (!transform(two, dequant, rows, x))
             return false;
     }
     return true;
