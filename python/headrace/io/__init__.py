@@ -13,12 +13,13 @@ from headrace._ext import CPUBuffer
 from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
 from headrace.io._files import read_file
-from headrace.io._images import load_image, load_image_batch, resize
+from headrace.io._images import jpeg_counts, load_image, load_image_batch, resize
 
 __all__ = [
     "CPUBuffer",
     "SlotFailure",
     "convert_frames",
+    "jpeg_counts",
     "load_image",
     "load_image_batch",
     "read_file",
