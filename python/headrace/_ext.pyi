@@ -68,12 +68,19 @@ def load_image(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: str | None = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
     *,
@@ -82,12 +89,19 @@ def load_image_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: None = None,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
 def load_image_batch(
     srcs: Sequence[Source],
@@ -96,12 +110,19 @@ def load_image_batch(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
     *,
@@ -110,13 +131,58 @@ def load_image_batch_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
+def transform(
+    image: ArrayLike,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
+) -> CPUBuffer: ...
+def transform_op(
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
+    out: None = None,
+) -> Op: ...
+def draw_box(
+    width: int, height: int, crop: object, seed: int, epoch: int, index: int, /
+) -> tuple[int, int, int, int]: ...
+def draw_flip(p: float, seed: int, epoch: int, index: int, /) -> bool: ...
 def resize(
     image: ArrayLike, width: int, height: int, scale_algo: str = "bicubic"
 ) -> CPUBuffer: ...
@@ -162,6 +228,9 @@ class _StageStats(TypedDict):
     task_p50_ns: int
     task_p90_ns: int
     task_p99_ns: int
+    timed_out: int
+    stuck: int
+    late: int
 
 class _Summary(TypedDict):
     num_threads: int
@@ -240,6 +309,7 @@ class Plan:
         on: tuple[type[BaseException], ...] | None,
         /,
     ) -> None: ...
+    def timeout(self, timeout_ns: int, /) -> None: ...
     def sink(self, buffer_size: int, /) -> None: ...
     def build(
         self,
@@ -282,6 +352,7 @@ class Bridge:
     def abandon(self, /) -> None: ...
     def enter(self, /) -> bool: ...
     def leave(self, /) -> None: ...
+    def part(self, /) -> None: ...
     def begin(
         self,
         call_soon: Callable[[Callable[[], None]], object],
@@ -293,7 +364,7 @@ class Bridge:
     def stages(
         self, /
     ) -> list[
-        tuple[int, str, Literal["source", "map", "expand", "submit"], int, bool]
+        tuple[int, str, Literal["source", "map", "expand", "submit"], int, bool, float]
     ]: ...
     def fileno(self, /) -> int: ...
     def ring(self, /) -> None: ...
@@ -310,6 +381,8 @@ class Bridge:
     ) -> None: ...
     def item(self, task: int, /) -> int: ...
     def release(self, task: int, /) -> None: ...
+    def late(self, task: int, /) -> str: ...
+    def left(self, stage: int, back: bool, /) -> None: ...
     def give(self, task: int, value: Any, /) -> int: ...
     def repeats(self, task: int, /) -> bool: ...
     def epoch(self, task: int, /) -> int: ...

@@ -48,6 +48,7 @@ struct jpeg {
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
     bool started;          /* rows can be had */
+    bool crops;            /* what lies outside of a crop is left out */
     bool ended;            /* the data ended before the end marker */
     unsigned calls;        /* of the progress callback */
 };
@@ -327,6 +328,7 @@ static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,
     out->work_bytes = h->several_scans ? coefficient_bytes(h) : 0;
     out->icc = h->icc;
     out->icc_size = h->icc_size;
+    out->shrinks = true;
     describe_planes(h, &out->yuv);
     j->yuv = out->yuv;
     return HR_OK;
@@ -408,8 +410,14 @@ static void begin(struct jpeg *j)
     } else {
         choose_colour(j);
         reserve_cmyk(j);
+        lib->scale_num = 1;
+        lib->scale_denom = (unsigned)j->canvas->shrink;
     }
     jpeg_start_decompress(lib);
+    if (lib->output_width != (JDIMENSION)j->canvas->width ||
+        lib->output_height != (JDIMENSION)j->canvas->height)
+        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
+                               "image: JPEG has contradictory headers"));
     if (j->ended && jpeg_has_multiple_scans(lib))
         fail_ended(j);
     j->started = true;
@@ -431,49 +439,104 @@ static void cmyk_to_rgb(const uint8_t *s, uint8_t *rgb, size_t pixels)
             rgb[c] = (uint8_t)(s[3] - times(255u - s[c], s[3]));
 }
 
-/* Decode n rows: libjpeg gives them one or two at a time. */
-static void decode_rows(struct jpeg *j, uint8_t **rows, int n)
+/* The columns that libjpeg is to give: those that are needed and one MCU more at each
+ * side, since at its edges libjpeg's smooth chroma is that of a picture that ends there.
+ * Returns the first of them. */
+static JDIMENSION narrow(struct jpeg *j, const struct hr__take *needs)
 {
-    size_t width = j->lib.image_width;
+    struct jpeg_decompress_struct *lib = &j->lib;
+    int64_t mcu = (int64_t)lib->max_h_samp_factor * DCTSIZE;
+    int64_t left = needs->x / mcu * mcu - mcu;
+    int64_t right = needs->x + needs->width + mcu;
+    JDIMENSION x;
+    JDIMENSION width;
+
+    if (left <= 0 && right >= (int64_t)lib->output_width)
+        return 0;
+    left = left < 0 ? 0 : left;
+    right = right < (int64_t)lib->output_width ? right : (int64_t)lib->output_width;
+    x = (JDIMENSION)left;
+    width = (JDIMENSION)(right - left);
+    jpeg_crop_scanline(lib, &x, &width);
+    return x;
+}
+
+/* Decode n rows, their first column being x: libjpeg gives one or two at a time. */
+static void decode_rows(struct jpeg *j, uint8_t **rows, int n, size_t x)
+{
+    size_t width = j->lib.output_width;
     bool cmyk = j->lib.out_color_space == JCS_CMYK;
+    size_t pixel = (size_t)(j->lib.out_color_space == JCS_GRAYSCALE ? 1 : 3);
     uint8_t *to[HR_PUSH_ROWS];
     int got = 0;
 
     for (int i = 0; i < n; i++)
-        to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i];
+        to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i] + x * pixel;
     while (got < n)
         got += (int)jpeg_read_scanlines(&j->lib, to + got, (JDIMENSION)(n - got));
     for (int i = 0; cmyk && i < n; i++)
-        cmyk_to_rgb(to[i], rows[i], width);
+        cmyk_to_rgb(to[i], rows[i] + x * pixel, width);
+}
+
+/* Rows above what is needed: whole rows of MCUs are skipped, but for the last, whose
+ * samples the smooth chroma of the next row needs. */
+static void skip_rows(struct jpeg *j, const struct hr__take *needs)
+{
+    int64_t mcu = (int64_t)j->lib.max_v_samp_factor * DCTSIZE;
+    int64_t n = (needs->y / mcu - 1) * mcu;
+
+    if (n <= 0)
+        return;
+    jpeg_skip_scanlines(&j->lib, (JDIMENSION)n);
+    hr__canvas_skip(j->canvas, n);
 }
 
 static enum hr_status decode_pixels(struct jpeg *j)
 {
+    struct hr__take needs = hr__canvas_needs(j->canvas);
     uint8_t *rows[HR_PUSH_ROWS];
+    int64_t end = needs.y + needs.height;
+    size_t x = 0;
     int n;
 
+    if (j->crops) {
+        x = narrow(j, &needs);
+        skip_rows(j, &needs);
+    }
     while ((n = hr__canvas_rows(j->canvas, rows)) > 0) {
         enum hr_status status;
 
-        decode_rows(j, rows, n);
+        decode_rows(j, rows, n, x);
         status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, n, j->err);
         if (status != HR_OK)
             return status;
+        if (j->crops && j->canvas->rows_put >= end)
+            return HR_OK;
     }
     return HR_OK;
 }
 
-/* Planes come in groups: the rows of one row of MCUs. */
+/* Planes come in groups: the rows of one row of MCUs. Of those that are not needed the
+ * entropy coding alone is decoded. */
 static enum hr_status decode_planes(struct jpeg *j)
 {
     struct jpeg_decompress_struct *lib = &j->lib;
+    int count = hr__canvas_planes(j->canvas);
     uint8_t *rows[HR_PLANES][HR_PLANE_GROUP];
     JSAMPARRAY planes[HR_PLANES] = {rows[0], rows[1], rows[2]};
     enum hr_status status = HR_OK;
+    int64_t first;
+    int64_t end;
 
-    while (status == HR_OK && lib->output_scanline < lib->output_height) {
-        for (int i = 0; i < hr__canvas_planes(j->canvas); i++)
+    hr__canvas_groups(j->canvas, &first, &end);
+    for (int64_t g = 0; status == HR_OK && lib->output_scanline < lib->output_height;
+         g++) {
+        if (j->crops && g == end)
+            return HR_OK;
+        for (int i = 0; i < count; i++) {
+            lib->comp_info[i].component_needed = g >= first;
             hr__canvas_plane_rows(j->canvas, i, rows[i]);
+        }
         jpeg_read_raw_data(lib, planes, (JDIMENSION)lib->max_v_samp_factor * DCTSIZE);
         status = hr__canvas_put_planes(j->canvas, j->err);
     }
@@ -488,6 +551,10 @@ static enum hr_status decode(struct jpeg *j)
     status = j->canvas->planar ? decode_planes(j) : decode_pixels(j);
     if (status != HR_OK)
         return status;
+    if (j->lib.output_scanline < j->lib.output_height) { /* the rest is not needed */
+        jpeg_abort_decompress(&j->lib);
+        return HR_OK;
+    }
     jpeg_finish_decompress(&j->lib);
     if (j->ended)
         fail_ended(j);
@@ -500,10 +567,12 @@ static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
     struct jpeg *j = decoder;
     enum hr_status status;
 
+    j->crops = canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL;
     if (canvas->planar) {
         bool taken;
 
-        status = hr__jpeg_fast_read(&j->fast, &j->in, &j->yuv, canvas, &taken, err);
+        status = hr__jpeg_fast_read(&j->fast, &j->in, &j->yuv, j->crops, canvas, &taken,
+                                    err);
         if (taken)
             return status;
     }

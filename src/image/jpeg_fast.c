@@ -57,11 +57,12 @@ static bool is_as_described(const struct hr__baseline_planes *p,
     return true;
 }
 
-static bool decode_row(struct hr__baseline *b, struct hr__canvas *canvas)
+/* needed: else the entropy coding alone is decoded. */
+static bool decode_row(struct hr__baseline *b, struct hr__canvas *canvas, bool needed)
 {
     uint8_t *rows[HR_PLANES][HR_PLANE_GROUP];
     uint8_t *const *const planes[HR_PLANES] = {rows[0], rows[1], rows[2]};
-    int count = hr__canvas_planes(canvas);
+    int count = needed ? hr__canvas_planes(canvas) : 0;
 
     for (int i = 0; i < count; i++)
         hr__canvas_plane_rows(canvas, i, rows[i]);
@@ -70,16 +71,21 @@ static bool decode_row(struct hr__baseline *b, struct hr__canvas *canvas)
 
 /* HR_AGAIN: it is for libjpeg. */
 static enum hr_status decode(struct hr__baseline *b, const struct hr__input *in,
-                             const struct hr__yuv *yuv, struct hr__canvas *canvas,
-                             struct hr_error *err)
+                             const struct hr__yuv *yuv, bool crops,
+                             struct hr__canvas *canvas, struct hr_error *err)
 {
     struct hr__baseline_planes p;
     enum hr_status status = HR_OK;
+    int64_t first;
+    int64_t end;
 
+    hr__canvas_groups(canvas, &first, &end);
     if (!hr__baseline_begin(b, in->data, in->size, &p) || !is_as_described(&p, yuv))
         return HR_AGAIN;
     for (uint32_t y = 0; status == HR_OK && y < p.rows; y++) {
-        if (!decode_row(b, canvas))
+        if (crops && y == end)
+            return HR_OK;
+        if (!decode_row(b, canvas, y >= first && y < end))
             return HR_AGAIN;
         status = hr__canvas_put_planes(canvas, err);
     }
@@ -90,14 +96,14 @@ static enum hr_status decode(struct hr__baseline *b, const struct hr__input *in,
 
 enum hr_status hr__jpeg_fast_read(struct hr__jpeg_fast *fast,
                                   const struct hr__input *in, const struct hr__yuv *yuv,
-                                  struct hr__canvas *canvas, bool *taken,
+                                  bool crops, struct hr__canvas *canvas, bool *taken,
                                   struct hr_error *err)
 {
     enum hr_status status = HR_AGAIN;
 
     if (is_on() &&
         (fast->baseline != NULL || hr__baseline_new(&fast->baseline, NULL) == HR_OK))
-        status = decode(fast->baseline, in, yuv, canvas, err);
+        status = decode(fast->baseline, in, yuv, crops, canvas, err);
     *taken = status != HR_AGAIN;
     if (*taken) {
         atomic_fetch_add_explicit(&by_own, 1, memory_order_relaxed);

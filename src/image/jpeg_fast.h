@@ -9,12 +9,13 @@ struct hr__jpeg_fast {
     struct hr__baseline *baseline;
 };
 
-/* Decode to the planes that the canvas wants by our own decoder. *taken false: libjpeg is
- * to do it, whatever the reason; the canvas is as it was. Counts which it is.
+/* Decode to the planes that the canvas wants by our own decoder. crops: what lies below the
+ * last row that is needed is not looked at. *taken false: libjpeg is to do it, whatever the
+ * reason; the canvas is as it was. Counts the pictures that are taken.
  * Errors: HR_CANCELLED, HR_ERR_DEADLINE; then *taken is true. */
 HR_MUST_USE enum hr_status hr__jpeg_fast_read(struct hr__jpeg_fast *fast,
                                               const struct hr__input *in,
-                                              const struct hr__yuv *yuv,
+                                              const struct hr__yuv *yuv, bool crops,
                                               struct hr__canvas *canvas, bool *taken,
                                               struct hr_error *err);
 /* A picture that libjpeg decoded without being asked about. */

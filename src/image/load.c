@@ -36,6 +36,10 @@ void hr_image_options_init(struct hr_image_options *options)
     options->scans_max = 100;
     for (int i = 0; i < 4; i++)
         options->std[i] = 1;
+    options->scale[0] = 0.08;
+    options->scale[1] = 1;
+    options->ratio[0] = 3.0 / 4;
+    options->ratio[1] = 4.0 / 3;
 }
 
 static enum hr_status bad(struct hr_error *err, const char *who, const char *what,
@@ -66,7 +70,9 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
     if ((unsigned)o->orientation > HR_ORIENTATION_IGNORE)
         return bad(err, who, "orientation must be one of enum hr_orientation",
                    o->orientation);
-    return hr__form_check(o, who, err);
+    if (hr__form_check(o, who, err) != HR_OK)
+        return HR_ERR_ARG;
+    return hr__take_check(o, who, err);
 }
 
 /* ---- what a worker keeps ---- */
@@ -279,7 +285,8 @@ enum hr_status hr__load(struct hr_ctx *ctx, const struct hr_value *src,
                         const struct hr_image_options *options, uint8_t *slot,
                         struct hr_array **out, struct hr_error *err)
 {
-    struct hr__canvas canvas = {.ctx = ctx, .options = options, .slot = slot};
+    struct hr__canvas canvas = {
+        .ctx = ctx, .options = options, .pick = id->pick, .slot = slot};
     struct hr__input in = {.options = options, .ctx = ctx};
     struct hr_buffer *file = NULL;
     void *scratch;
@@ -311,7 +318,13 @@ enum hr_status hr_image_load(struct hr_ctx *ctx, const struct hr_value *src,
                              const char *name, const struct hr_image_options *options,
                              struct hr_array **out, struct hr_error *err)
 {
-    const struct hr__load_id id = {.name = name, .item = -1, .slot = -1};
+    int64_t item = hr_ctx_item(ctx);
+    const struct hr__load_id id = {
+        .name = name,
+        .item = -1,
+        .slot = -1,
+        .pick = {.index = item >= 0 ? item : options->index, .flip = -1},
+    };
     enum hr_status status = hr__image_options_check(options, "load_image", err);
 
     *out = NULL;

@@ -2,16 +2,16 @@
 #ifndef HR_IMAGE_LOAD_H
 #define HR_IMAGE_LOAD_H
 
-#include "headrace/image.h"
+#include "image/take.h"
 
-#define HR_NAME_BYTES 128   /* that of struct hr_slot_failure */
-#define HR_TARGET_MAX 65535 /* pixels of a target's side */
+#define HR_NAME_BYTES 128 /* that of struct hr_slot_failure */
 
-/* Whose picture it is, for messages. */
+/* Whose picture it is, for messages and for draws. */
 struct hr__load_id {
     const char *name; /* NULL: the source's own */
     int64_t item;     /* source index, -1: unknown */
     int64_t slot;     /* of a batch, -1: none */
+    struct hr__pick pick;
 };
 
 /* Fail when a field of options is out of range. who: the operation, for the message. */

@@ -22,14 +22,25 @@ from headrace.io import (
     to_torch,
 )
 
+CROP = "crop=None, flip=False, seed=0, epoch=0"
+FORM = "layout='HWC', dtype=None, mean=None, std=None"
+DIRECT = "index=0, out=None"
 IMAGE = (
-    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', "
-    "layout='HWC', dtype=None, mean=None, std=None, exact=False"
+    f"pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', {CROP}, {FORM}, "
+    "exact=False, draft=False"
 )
 SIGNATURES = {
-    "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
-    "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
+    "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None, {DIRECT})",
+    "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True, {DIRECT})",
     "resize": "(image, *, width, height, scale_algo='bicubic')",
+    "transform": "(image, *, width=None, height=None, scale_mode=None, "
+    f"scale_algo='bicubic', {CROP}, {FORM}, {DIRECT})",
+    "crop": "(image, top, left, height, width)",
+    "center_crop": "(image, output_size)",
+    "resized_crop": "(image, top, left, height, width, size, *, scale_algo='bicubic')",
+    "horizontal_flip": "(image)",
+    "normalize": "(image, mean, std, *, dtype='float32', layout='HWC')",
+    "random_horizontal_flip": "(p=0.5, *, seed=0, epoch=0, index=0)",
     "read_file": "(path)",
     "convert_frames": "(frames)",
     "to_numpy": "(buffer)",
@@ -55,7 +66,9 @@ def test_public_signatures(name, expected):
 
 
 def test_everything_public_is_listed():
-    assert {"CPUBuffer", "SlotFailure", *SIGNATURES} == set(headrace.io.__all__)
+    classes = {"CPUBuffer", "CenterCrop", "RandomResizedCrop", "SlotFailure"}
+    others = {"jpeg_counts"}
+    assert classes | others | set(SIGNATURES) == set(headrace.io.__all__)
 
 
 def test_extension_functions_have_signatures():
@@ -66,7 +79,7 @@ def test_extension_functions_have_signatures():
 
 
 @pytest.mark.parametrize(
-    "name", ["convert_frames", "load_image", "load_image_batch", "resize"]
+    "name", ["convert_frames", "load_image", "load_image_batch", "resize", "transform"]
 )
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
     function = getattr(headrace.io, name)

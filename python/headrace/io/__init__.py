@@ -12,18 +12,36 @@ alive.
 from headrace._ext import CPUBuffer
 from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
+from headrace.io._crops import CenterCrop, RandomResizedCrop, random_horizontal_flip
 from headrace.io._files import read_file
 from headrace.io._images import jpeg_counts, load_image, load_image_batch, resize
+from headrace.io._transforms import (
+    center_crop,
+    crop,
+    horizontal_flip,
+    normalize,
+    resized_crop,
+    transform,
+)
 
 __all__ = [
     "CPUBuffer",
+    "CenterCrop",
+    "RandomResizedCrop",
     "SlotFailure",
+    "center_crop",
     "convert_frames",
+    "crop",
+    "horizontal_flip",
     "jpeg_counts",
     "load_image",
     "load_image_batch",
+    "normalize",
+    "random_horizontal_flip",
     "read_file",
     "resize",
+    "resized_crop",
     "to_numpy",
     "to_torch",
+    "transform",
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace import _ext
-from headrace.io._ops import native
+from headrace.io._ops import native, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.io._ops import ArrayLike, Source
+    from headrace.io._crops import CenterCrop, RandomResizedCrop
+    from headrace.io._ops import ArrayLike, Source, Writable
 
 PixFmt: TypeAlias = Literal["rgb24"]
 ScaleMode: TypeAlias = Literal["pad", "crop"] | None
@@ -19,6 +20,9 @@ Layout: TypeAlias = Literal["HWC", "CHW"]
 # Or such an object: numpy.float32, numpy.dtype("float32"), torch.float32.
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"] | Any
 PerChannel: TypeAlias = "float | Sequence[float]"
+# (top, left, height, width) in pixels of the picture as it is shown.
+Box: TypeAlias = tuple[int, int, int, int]
+Crop: TypeAlias = "Box | CenterCrop | RandomResizedCrop"
 
 
 @native(_ext.load_image_op)
@@ -30,12 +34,19 @@ def load_image(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    crop: Crop | None = None,
+    flip: bool | float = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: Layout = "HWC",
     dtype: DType | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
     exact: bool = False,
+    draft: bool = False,
     name: str | None = None,
+    index: int = 0,
+    out: Writable | None = None,
 ) -> _ext.CPUBuffer:
     """Decode one JPEG or PNG picture, and scale it when a size is given.
 
@@ -52,6 +63,17 @@ def load_image(
         scale_mode: How the picture meets the target. ``"pad"`` fits it inside, centred
             on black; ``"crop"`` covers the target and cuts centrally; `None` stretches.
         scale_algo: The resampling filter, see `resize`.
+        crop: What is taken before it is scaled; the filter does not look beyond it.
+            ``(top, left, height, width)``, in pixels of the picture as it is shown,
+            inside of it; or a `RandomResizedCrop`, which fills the target; or a
+            `CenterCrop`. These two need no ``scale_mode``. Of a JPEG no more than that
+            is decoded, so damage below it is not noticed.
+        flip: `True` mirrors the result left to right; a number is the probability of
+            that.
+        seed: For `RandomResizedCrop` and a probability. What is drawn depends on seed,
+            epoch and the picture's index, in a pipeline its index in the source, and
+            on nothing else.
+        epoch: Another number to draw by.
         layout: ``"HWC"``: (height, width, 3), or ``"CHW"``: (3, height, width).
         dtype: `None` is uint8, 0 to 255. ``"float32"``, ``"float16"``, ``"bfloat16"``
             (or the dtype objects of NumPy and PyTorch) give ``(v / 255 - mean) / std``,
@@ -65,12 +87,19 @@ def load_image(
             its final size, which is faster, and differs from resizing the decoded RGB
             by rounding and clamping. `True` gives the bytes of the longer way, which
             are Pillow's.
+        draft: A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as that is
+            no smaller than what it is scaled to. Faster, but other pixels: Pillow's
+            ``draft``.
         name: Stands for the source in error messages. Default: the path, or
             ``"<bytes>"``.
+        index: The picture's number for draws; not in a pipeline, which knows it.
+        out: Where to write instead of into a new array: a C-contiguous, writable array
+            of the result's shape and dtype, e.g. a NumPy array or a `torch.Tensor`; not
+            in a pipeline. After an error its content is unspecified.
 
     Returns:
         A new, writable `CPUBuffer` of shape (height, width, 3), or as `layout` says,
-        rows from top to bottom.
+        rows from top to bottom; with ``out``, a `CPUBuffer` of its memory.
 
     Raises:
         OSError: The file could not be read (`FileNotFoundError` and so on).
@@ -89,12 +118,19 @@ def load_image(
         pix_fmt,
         scale_mode,
         scale_algo,
+        crop,
+        flip,
+        seed,
+        epoch,
         layout,
         dtype,
         mean,
         std,
         exact,
+        draft,
         name,
+        index,
+        writable(out),
     )
 
 
@@ -107,12 +143,19 @@ def load_image_batch(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    crop: Crop | Sequence[Box] | None = None,
+    flip: bool | float | Sequence[bool] = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: Layout = "HWC",
     dtype: DType | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: Writable | None = None,
 ) -> _ext.CPUBuffer:
     """Decode pictures into the slots of one array, in the order of their sources.
 
@@ -126,14 +169,22 @@ def load_image_batch(
         pix_fmt: As for `load_image`.
         scale_mode: As for `load_image`.
         scale_algo: As for `load_image`.
+        crop: As for `load_image`, or one box for each source.
+        flip: As for `load_image`, or one bool for each source.
+        seed: As for `load_image`.
+        epoch: As for `load_image`.
         layout: As for `load_image`.
         dtype: As for `load_image`.
         mean: As for `load_image`.
         std: As for `load_image`.
         exact: As for `load_image`.
+        draft: As for `load_image`.
         strict: With `True` the first slot that fails, in order, fails the call, after
             all were tried. With `False` failed slots are zero and listed in the
             result's ``failures``: nothing is dropped, so labels stay aligned.
+        index: The number of the first source for draws, of which the others follow; not
+            in a pipeline, which knows each.
+        out: As for `load_image`.
 
     Returns:
         A new, writable `CPUBuffer` of shape (len(srcs), height, width, 3), or
@@ -152,12 +203,19 @@ def load_image_batch(
         pix_fmt,
         scale_mode,
         scale_algo,
+        crop,
+        flip,
+        seed,
+        epoch,
         layout,
         dtype,
         mean,
         std,
         exact,
+        draft,
         strict,
+        index,
+        writable(out),
     )
 
 
