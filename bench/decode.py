@@ -30,13 +30,26 @@ Way = Callable[[Sequence[Source], int], Batches]
 
 
 def pipeline_by_batch(
-    name: str, sources: Sequence[Source], threads: int, *, batch: int = BATCH
+    name: str,
+    sources: Sequence[Source],
+    threads: int,
+    *,
+    batch: int = BATCH,
+    **more: Any,
 ) -> Batches:
-    """One batch per task."""
+    """One batch per task. more: arguments of load_image_batch."""
     lib = engine(name)
-    load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE))
+    load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE) | more)
     builder = lib.builder().add_source(sources).aggregate(batch)
     yield from _arrays(lib, builder.pipe(load, concurrency=threads), threads)
+
+
+def pipeline_to_tensor(sources: Sequence[Source], threads: int) -> Batches:
+    """headrace to normalised float32 with channels first, shown as the others are."""
+    form: dict[str, Any] = {"layout": "CHW", "dtype": "float32"}
+    form |= {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    for batch in pipeline_by_batch("headrace", sources, threads, **form):
+        yield batch.transpose(0, 2, 3, 1)
 
 
 def pipeline_by_item(name: str, sources: Sequence[Source], threads: int) -> Batches:

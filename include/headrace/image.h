@@ -227,6 +227,12 @@ HR_API void hr_image_stack_op(struct hr_op *out);
  * The environment variable HEADRACE_SIMD lowers it, for tests. Threads: any. */
 HR_API const char *hr_image_simd(void);
 
+/* How many JPEGs of this process were decoded by headrace's own decoder, and how many by
+ * libjpeg, which takes whatever the other leaves: what is not baseline, not in planes,
+ * unusual or damaged. HEADRACE_JPEG=libjpeg in the environment turns the first off.
+ * Threads: any. */
+HR_API void hr_image_jpeg_counts(uint64_t *own, uint64_t *libjpeg);
+
 #ifdef __cplusplus
 }
 #endif

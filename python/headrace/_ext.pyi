@@ -57,6 +57,10 @@ class _PoolStats(TypedDict):
     live_count: int
     mapped_total: int
 
+class _JpegCounts(TypedDict):
+    headrace: int
+    libjpeg: int
+
 def load_image(
     src: Source,
     width: int | None = None,
@@ -191,6 +195,7 @@ def as_buffer(obj: ArrayLike, /) -> CPUBuffer: ...
 def pool_stats() -> _PoolStats: ...
 def pool_trim() -> None: ...
 def image_simd() -> str: ...
+def jpeg_counts() -> _JpegCounts: ...
 
 # ---- pipelines ----
 

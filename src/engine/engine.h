@@ -557,9 +557,10 @@ bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 bool hr__source_is_quick_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* How many items the source may be ahead. */
 uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
-/* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
- * aggregate may be larger than the rest of it. */
-bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part) HR_ENGINE_LOCKED;
+/* The read-ahead is down to so many sixteenths, or short of what one task of the next
+ * stage needs: an aggregate may be larger than the rest of it. */
+bool hr__source_low_locked(const struct hr_pipeline *p,
+                           uint32_t sixteenths) HR_ENGINE_LOCKED;
 bool hr__source_helper_due_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                               struct hr_call *call, int64_t took_ns, int64_t now_ns,

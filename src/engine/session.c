@@ -31,7 +31,7 @@ uint32_t hr__session_lanes_locked(const struct hr_pipeline *p)
     uint32_t lanes = HR_LANES_LEADER;
     if (!p->has_foreign_stage || p->source_helper < 0 || !hr__source_is_fast_locked(p))
         return lanes;
-    if (hr__source_low_locked(p, 2))
+    if (hr__source_low_locked(p, 8))
         lanes |= HR_LANES_SOURCE;
     return lanes;
 }

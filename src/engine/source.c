@@ -9,8 +9,9 @@
  *
  *   the consumer, inside next(): it holds the language's lock anyway. Only while the
  *       source is fast (usual time per item under 20 µs) and the read-ahead is at most
- *       half full, for 4 µs, which is time for one batch and more; at a quarter for
- *       20 µs. In plans with foreign stages at a quarter only
+ *       half full, for 4 µs; below 7/16, when that does not keep up with the batches that
+ *       it takes, until it is half full, for up to 100 µs: the helper would hold the
+ *       language's lock as long. In plans with foreign stages at a quarter only
  *   a worker in a session (session.c), at one half; only in plans that have foreign
  *       stages, whose workers must attach anyway
  *   the source helper, a thread of its own: for slow sources always; for fast ones when
@@ -40,7 +41,8 @@
 #define QUICK_NS 1000
 #define HELPER_SLICE_NS 1000000
 #define PULL_SLICE_NS 20000
-#define REFILL_SLICE_NS 4000 /* by the consumer, while there is no hurry */
+#define REFILL_SLICE_NS 4000  /* by the consumer, while that keeps up, */
+#define HURRY_SLICE_NS 100000 /* and while it does not */
 #define READ_AHEAD_BYTES (64u << 20)
 
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
@@ -86,10 +88,11 @@ uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p)
     return p->source_is_prompt ? p->read_ahead_prompt : p->read_ahead_slow;
 }
 
-bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part)
+bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t sixteenths)
 {
     uint32_t filled = filled_locked(p);
-    return filled <= hr__source_read_ahead_locked(p) / part || filled < p->first_arity;
+    return filled <= hr__source_read_ahead_locked(p) / 16 * sixteenths ||
+           filled < p->first_arity;
 }
 
 bool hr__source_helper_due_locked(const struct hr_pipeline *p)
@@ -130,8 +133,8 @@ void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
  * attach anyway they come at one half; it comes at a quarter, if they did not. */
 static void set_refill_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
-    uint32_t part = p->has_foreign_stage ? 4 : 2;
-    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, part);
+    uint32_t level = p->has_foreign_stage ? 4 : 8;
+    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, level);
     atomic_store_explicit(&p->refill_due, due, memory_order_relaxed); /* a hint */
 }
 
@@ -265,7 +268,7 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
     struct hr_pipeline *p = w->pipeline;
     if (p->source_helper < 0 || !w->attached || p->ended || p->cancelled ||
         hr__sched_failed_stage(p->sched) >= 0 || !hr__source_is_fast_locked(p) ||
-        !hr__source_low_locked(p, 2) ||
+        !hr__source_low_locked(p, 8) ||
         !hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, &w->claims[0]))
         return false;
     struct ask ask = ask_locked(p, &w->claims[0]);
@@ -432,8 +435,8 @@ static void pull_refill(struct hr_pipeline *p, struct ask ask, int64_t now_ns,
 static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
     HR_RELEASE(hr__engine_role)
 {
-    bool hurry = hr__source_low_locked(p, 4);
-    int64_t until_ns = now_ns + (hurry ? PULL_SLICE_NS : REFILL_SLICE_NS);
+    bool hurry = hr__source_low_locked(p, 7);
+    int64_t until_ns = now_ns + (hurry ? HURRY_SLICE_NS : REFILL_SLICE_NS);
     do {
         struct ask ask = ask_locked(p, &p->refill_claim);
         hr__engine_unlock(p, after);
@@ -443,7 +446,8 @@ static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after
         now_ns = HR_SYS(now_ns)();
         if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
             hr__source_finish_refill_locked(p, now_ns, after);
-    } while (now_ns < until_ns && claim_refill_locked(p, now_ns));
+    } while (now_ns < until_ns && (!hurry || hr__source_low_locked(p, 8)) &&
+             claim_refill_locked(p, now_ns));
     hr__engine_unlock(p, after);
 }
 

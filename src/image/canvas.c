@@ -262,6 +262,11 @@ enum hr_status hr__canvas_put_planes(struct hr__canvas *c, struct hr_error *err)
     return hr_ctx_check(c->ctx, err);
 }
 
+void hr__canvas_rewind(struct hr__canvas *c)
+{
+    hr__tail_rewind(&c->easel->tail);
+}
+
 void hr__canvas_flush(struct hr__canvas *c)
 {
     hr__tail_flush(&c->easel->tail);

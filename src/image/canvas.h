@@ -75,6 +75,9 @@ void hr__canvas_plane_rows(struct hr__canvas *canvas, int plane, uint8_t **rows)
 HR_MUST_USE enum hr_status hr__canvas_put_planes(struct hr__canvas *canvas,
                                                  struct hr_error *err);
 
+/* If canvas.planar: forget the groups given so far; all of them will come again. */
+void hr__canvas_rewind(struct hr__canvas *canvas);
+
 /* All is given. */
 void hr__canvas_flush(struct hr__canvas *canvas);
 

@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "image/canvas.h"
 #include "image/codec.h"
+#include "image/jpeg_fast.h"
 #include "image/jpeg_header.h"
 #include "base/banned.h"
 
@@ -36,11 +37,13 @@ struct jpeg {
     struct jpeg_error_mgr manager;
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
-    uint8_t *cmyk; /* HR_PUSH_ROWS rows before their conversion */
+    struct hr__jpeg_fast fast; /* who is asked first */
+    uint8_t *cmyk;             /* HR_PUSH_ROWS rows before their conversion */
     size_t cmyk_bytes;
     /* one picture */
     struct hr__input in;
     struct hr__jpeg_header header;
+    struct hr__yuv yuv;
     struct hr__canvas *canvas;
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
@@ -206,6 +209,7 @@ static void jpeg_destroy_decoder(void *decoder)
     struct jpeg *j = decoder;
 
     jpeg_destroy_decompress(&j->lib);
+    hr__jpeg_fast_fini(&j->fast);
     hr__free(j->cmyk);
     hr__free(j);
 }
@@ -292,7 +296,10 @@ static void describe_planes(const struct hr__jpeg_header *h, struct hr__yuv *out
         p->width = (h->width + p->factor_x - 1) / p->factor_x;
         p->height = (h->height + p->factor_y - 1) / p->factor_y;
         p->group = y * DCTSIZE;
-        p->row_bytes = (p->width + DCTSIZE - 1) / DCTSIZE * DCTSIZE;
+        /* whole MCUs, and what our own decoder writes behind them */
+        p->row_bytes = (int64_t)over((uint64_t)h->width, (uint64_t)across * DCTSIZE) *
+                           x * DCTSIZE +
+                       DCTSIZE;
         choose_upsampling(p);
     }
     out->count = h->components;
@@ -323,6 +330,7 @@ static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,
     out->icc_size = h->icc_size;
     out->shrinks = true;
     describe_planes(h, &out->yuv);
+    j->yuv = out->yuv;
     return HR_OK;
 }
 
@@ -559,11 +567,20 @@ static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
     struct jpeg *j = decoder;
     enum hr_status status;
 
+    j->crops = canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL;
+    if (canvas->planar) {
+        bool taken;
+
+        status = hr__jpeg_fast_read(&j->fast, &j->in, &j->yuv, j->crops, canvas, &taken,
+                                    err);
+        if (taken)
+            return status;
+    }
+    hr__jpeg_fast_passed();
     j->canvas = canvas;
     j->err = err;
     j->started = false;
     j->ended = false;
-    j->crops = canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL;
     j->lib.input_scan_number = 0; /* of the last picture, until the header is read */
     status = guarded(j, decode);
     if (status != HR_OK)

@@ -237,6 +237,13 @@ void hr__planes_span(const struct hr__planes *p, int64_t *first, int64_t *end)
     *end = groups_for(p, p->plan.fit.kept_height - 1);
 }
 
+void hr__planes_rewind(struct hr__planes *p)
+{
+    p->rows_out = 0;
+    for (int i = 0; i < p->plan.count; i++)
+        p->lane[i].rows_in = 0;
+}
+
 void hr__planes_frame(struct hr__planes *p, const uint8_t *const base[HR_PLANES],
                       const size_t stride[HR_PLANES])
 {

@@ -66,6 +66,9 @@ void hr__planes_put(struct hr__planes *p);
 /* Groups 0 … *first - 1 need not be decoded, and none from *end on. */
 void hr__planes_span(const struct hr__planes *p, int64_t *first, int64_t *end);
 
+/* Forget the groups that came: all will come again. */
+void hr__planes_rewind(struct hr__planes *p);
+
 /* All rows are there: those of a plane begin `stride` bytes apart. */
 void hr__planes_frame(struct hr__planes *p, const uint8_t *const base[HR_PLANES],
                       const size_t stride[HR_PLANES]);

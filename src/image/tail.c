@@ -345,6 +345,12 @@ static void turn_resized(struct hr__tail *t)
     }
 }
 
+void hr__tail_rewind(struct hr__tail *t)
+{
+    t->rows_out = 0;
+    hr__planes_rewind(&t->planes);
+}
+
 void hr__tail_flush(struct hr__tail *t)
 {
     const struct hr__fit *f = &t->plan.fit;

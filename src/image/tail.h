@@ -68,6 +68,9 @@ void hr__tail_plane_rows(struct hr__tail *t, int plane, uint8_t **rows);
 /* The next group of every plane is there. */
 void hr__tail_put_planes(struct hr__tail *t);
 
+/* Forget the groups that came: all of them will come again. */
+void hr__tail_rewind(struct hr__tail *t);
+
 /* Once all is given: write what was held back. */
 void hr__tail_flush(struct hr__tail *t);
 

@@ -1,5 +1,6 @@
 /* Arbitrary bytes as a picture, decoded into a small target. The last byte chooses mode
- * and filter, so that all ways of the rows are taken; pictures end before their files do.
+ * and filter, the one before crop and form, so that all ways of the rows are taken;
+ * pictures end before their files do.
  *
  * With libFuzzer, from the project's root (any clang):
  *     clang -std=gnu11 -O1 -g -fsanitize=fuzzer,address,undefined -Iinclude -Isrc \
@@ -10,6 +11,25 @@
 
 #include "fuzz.h"
 #include "headrace/headrace.h"
+
+/* The byte before the last: crop, flip, layout and type. */
+static void choose_form(struct hr_image_options *o, const uint8_t *data, size_t size)
+{
+    static const enum hr_dtype dtypes[] = {HR_U8, HR_U8, HR_F16, HR_F32};
+    unsigned choice = size > 1 ? data[size - 2] : 0;
+
+    o->crop = (enum hr_crop)(choice % 4);
+    if (o->crop == HR_CROP_CENTER && (o->width == 0 || o->height == 0))
+        o->crop = HR_CROP_NONE;
+    o->box = (struct hr_box){choice / 4 % 8, choice % 16, 1 + choice % 5, 3};
+    o->resize_size = choice / 8 % 2 ? 20 : 0;
+    o->flip = choice / 16 % 2;
+    o->layout = choice / 32 % 2 ? HR_CHW : HR_HWC;
+    o->dtype = dtypes[choice / 64];
+    o->exact = choice / 4 % 2;
+    o->draft = choice / 8 % 2;
+    o->seed = choice;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -26,6 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.width = choice / 12 % 2 ? 24 : 0;
     options.height = choice / 24 % 2 ? 17 : 0;
     options.pixels_max = 1 << 20;
+    choose_form(&options, data, size);
     if (hr_ctx_new(&ctx, NULL) != HR_OK)
         abort();
     if (hr_buffer_wrap((void *)data, size, HR_BUFFER_READONLY, NULL, NULL, &buffer,
@@ -33,7 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     src = hr_value_of_bytes(&buffer);
     if (hr_image_load(ctx, &src, NULL, &options, &array, NULL) == HR_OK) {
-        if (hr_array_ndim(array) != 3 || hr_array_shape(array)[2] != 3)
+        int channels = options.layout == HR_CHW ? 0 : 2;
+
+        if (hr_array_ndim(array) != 3 || hr_array_shape(array)[channels] != 3)
             abort();
         hr_array_unref(&array);
     }

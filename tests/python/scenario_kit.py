@@ -534,7 +534,12 @@ raise_after = _RaiseAfter()
 
 
 class _Step:
-    """A block in which one instruction of headrace's raises KeyboardInterrupt."""
+    """A block in which one step of headrace's raises KeyboardInterrupt.
+
+    An instruction, or, as 3.12 and later do not trace those from the start, a line.
+    """
+
+    EVENT = "line" if sys.version_info >= (3, 12) else "opcode"
 
     def __init__(self, number):
         self._left = number
@@ -554,7 +559,7 @@ class _Step:
         return self._count
 
     def _count(self, frame, event, arg):
-        if event == "opcode" and not self.reached:
+        if event == self.EVENT and not self.reached:
             self._left -= 1
             if self._left <= 0:
                 self.reached = True
@@ -563,7 +568,7 @@ class _Step:
 
 
 def interrupts():
-    """Blocks that raise at the 1st, 2nd, 3rd, ... instruction; the last does not."""
+    """Blocks that raise at the 1st, 2nd, 3rd, ... step; the last does not."""
     for number in itertools.count(1):
         step = _Step(number)
         yield step

@@ -193,7 +193,7 @@ def test_E2_ctrl_c_by_the_clock(op):
 
 @scenario(seconds=60)
 def test_E2_ctrl_c_at_every_step():
-    """After the 1st, 2nd, 3rd, ... instruction of the package, to the end of a run."""
+    """After the 1st, 2nd, 3rd, ... step of the package, to the end of a run."""
     steps = 0
     for step in interrupts():
         steps += 1
@@ -202,7 +202,7 @@ def test_E2_ctrl_c_at_every_step():
         with step:
             run_whole(pipeline, [])
         settle(pipeline, source)
-    assert steps > 100
+    assert steps > 15
 
 
 @scenario

@@ -625,7 +625,7 @@ def test_P9_tracing_profiling_and_signals(op):
     ticks, lines, calls, ended = [], set(), set(), []
 
     def trace(frame, event, arg):
-        lines.add((threading.current_thread().name, frame.f_code.co_name))
+        lines.add((threading.get_ident(), frame.f_code.co_name))
         return trace
 
     def profile(frame, event, arg):

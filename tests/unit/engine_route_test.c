@@ -49,7 +49,7 @@ static const struct hr_op_class add_class = {"add", run_add, NULL};
 
 static enum hr_status numbers(long n, struct hr_source *out)
 {
-    static char texts[1000][8];
+    static char texts[1000][24];
     const char *pointers[1000];
     for (long i = 0; i < n; i++) {
         (void)snprintf(texts[i], sizeof(texts[i]), "%ld", i);

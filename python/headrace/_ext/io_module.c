@@ -387,6 +387,18 @@ static PyObject *image_simd(PyObject *module, PyObject *ignored)
     return PyUnicode_FromString(hr_image_simd());
 }
 
+static PyObject *jpeg_counts(PyObject *module, PyObject *ignored)
+{
+    uint64_t own;
+    uint64_t libjpeg;
+
+    (void)module;
+    (void)ignored;
+    hr_image_jpeg_counts(&own, &libjpeg);
+    return Py_BuildValue("{s:K,s:K}", "headrace", (unsigned long long)own, "libjpeg",
+                         (unsigned long long)libjpeg);
+}
+
 /* ---- the table ---- */
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
@@ -445,5 +457,7 @@ PyMethodDef hrpy_io_methods[] = {
     {"image_simd", image_simd, METH_NOARGS,
      "image_simd($module, /)\n--\n\n"
      "Instruction set of the resize kernels: 'avx2', 'sse4.1' or 'portable'."},
+    {"jpeg_counts", jpeg_counts, METH_NOARGS,
+     "jpeg_counts($module, /)\n--\n\nSee headrace.io.jpeg_counts."},
     {NULL, NULL, 0, NULL},
 };

@@ -14,7 +14,7 @@ from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
 from headrace.io._crops import CenterCrop, RandomResizedCrop, random_horizontal_flip
 from headrace.io._files import read_file
-from headrace.io._images import load_image, load_image_batch, resize
+from headrace.io._images import jpeg_counts, load_image, load_image_batch, resize
 from headrace.io._transforms import (
     center_crop,
     crop,
@@ -33,6 +33,7 @@ __all__ = [
     "convert_frames",
     "crop",
     "horizontal_flip",
+    "jpeg_counts",
     "load_image",
     "load_image_batch",
     "normalize",

@@ -255,3 +255,16 @@ def resize(
         headrace.errors.LimitError: The result would be larger than 1 GiB.
     """
     return _ext.resize(image, width, height, scale_algo)
+
+
+def jpeg_counts() -> dict[str, int]:
+    """Which decoder the JPEGs of this process went to so far.
+
+    headrace's own decoder takes baseline JPEGs that are resized; libjpeg takes all
+    others, and whatever the first has a doubt about. Pixels are the same either way.
+    With ``HEADRACE_JPEG=libjpeg`` in the environment libjpeg takes all.
+
+    Returns:
+        Numbers of pictures: ``{"headrace": ..., "libjpeg": ...}``.
+    """
+    return dict(_ext.jpeg_counts())

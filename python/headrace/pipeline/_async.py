@@ -367,7 +367,10 @@ class _Loop:
             if isinstance(exc, asyncio.CancelledError):
                 _forget_cancellation()
         failure = await self._close(values, failure)
-        await self._end_stream(task, failure)
+        try:
+            await self._end_stream(task, failure)
+        finally:
+            del failure  # its traceback leads to this frame
 
     async def _timed(
         self, index: int, task: int, values: AsyncIterator[Any], deadlines: Deadlines

@@ -325,7 +325,98 @@ static void a_cancelled_task_stops(void)
     hr_ctx_free(&ctx);
 }
 
+/* Waves in colour. */
+static void fill_waves(uint8_t *rgb, int width, int height)
+{
+    for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++, rgb += 3) {
+            rgb[0] = (uint8_t)(100 + (x * 3 + y) % 60);
+            rgb[1] = (uint8_t)(90 + (y * 2) % 70);
+            rgb[2] = (uint8_t)(110 + (x + y) % 40);
+        }
+}
+
+static bool is_part(const struct hr_array *part, const struct hr_array *whole,
+                    const struct hr_box *box)
+{
+    size_t stride = (size_t)hr_array_shape(whole)[1] * 3;
+    const uint8_t *from = hr_array_data(whole);
+    const uint8_t *got = hr_array_data(part);
+
+    for (int64_t y = 0; y < box->height; y++)
+        if (memcmp(got + (size_t)y * (size_t)box->width * 3,
+                   from + (size_t)(box->top + y) * stride + (size_t)box->left * 3,
+                   (size_t)box->width * 3) != 0)
+            return false;
+    return true;
+}
+
+static int most_off(const struct hr_array *a, const struct hr_array *b)
+{
+    const uint8_t *x = hr_array_data(a);
+    const uint8_t *y = hr_array_data(b);
+    int most = 0;
+
+    for (size_t i = 0; i < hr_array_nbytes(a); i++)
+        most = abs(x[i] - y[i]) > most ? abs(x[i] - y[i]) : most;
+    return most;
+}
+
+/* Parts of any place and size are those of the whole, and both roads agree on them. */
+static void check_parts(const struct blob *blob, int width, int height, uint32_t seed)
+{
+    struct hr_image_options o;
+    struct hr_array *whole;
+    struct hr_array *part;
+    struct hr_array *planes;
+
+    HR_REQUIRE(load_blob(blob, NULL, &whole, NULL) == HR_OK);
+    for (int i = 0; i < 40; i++) {
+        hr_image_options_init(&o);
+        o.crop = HR_CROP_BOX;
+        o.mode = HR_SCALE_STRETCH;
+        o.box.height = 1 + next_random(&seed) % (unsigned)height;
+        o.box.width = 1 + next_random(&seed) % (unsigned)width;
+        o.box.top = next_random(&seed) % (unsigned)(height - o.box.height + 1);
+        o.box.left = next_random(&seed) % (unsigned)(width - o.box.width + 1);
+        HR_REQUIRE(load_blob(blob, &o, &part, NULL) == HR_OK);
+        HR_CHECK(is_part(part, whole, &o.box));
+        hr_array_unref(&part);
+        o.width = 17;
+        o.height = 13;
+        HR_REQUIRE(load_blob(blob, &o, &planes, NULL) == HR_OK);
+        o.exact = 1;
+        HR_REQUIRE(load_blob(blob, &o, &part, NULL) == HR_OK);
+        HR_CHECK(most_off(planes, part) <= 3);
+        hr_array_unref(&part);
+        hr_array_unref(&planes);
+    }
+    hr_array_unref(&whole);
+}
+
+static void parts_of_every_subsampling(void)
+{
+    static const int factors[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},
+                                     {4, 1}, {1, 4}, {4, 2}};
+    uint8_t *rgb = malloc(131 * 97 * 3);
+
+    fill_waves(rgb, 131, 97);
+    for (size_t i = 0; i < 7; i++)
+        for (int progressive = 0; progressive < 2; progressive++) {
+            struct blob blob = jpeg_of(rgb, 131, 97,
+                                       (struct jpeg_how){.colour = RGB,
+                                                         .h = factors[i][0],
+                                                         .v = factors[i][1],
+                                                         .progressive = progressive});
+
+            check_parts(&blob, 131, 97, (uint32_t)i);
+            blob_free(&blob);
+        }
+    free(rgb);
+}
+
 static const struct hr_test tests[] = {
+    HR_TEST(parts_of_every_subsampling),
     HR_TEST(grey_is_repeated),
     HR_TEST(cmyk_is_inverted),
     HR_TEST(ycck_is_cmyk_in_the_end),
