@@ -254,7 +254,7 @@ static void pair_weights(struct hr__plane_taps *t)
             for (int64_t k = 0; k < t->width; k += HR_PLANE_STEP) {
                 memcpy(to, first + k, step);
                 memcpy(to + HR_PLANE_STEP, second + k, step);
-                to += 2 * HR_PLANE_STEP;
+                to += (size_t)2 * HR_PLANE_STEP;
             }
         }
 }

@@ -26,8 +26,8 @@ static void choose_form(struct hr_image_options *o, const uint8_t *data, size_t 
     o->flip = choice / 16 % 2;
     o->layout = choice / 32 % 2 ? HR_CHW : HR_HWC;
     o->dtype = dtypes[choice / 64];
-    o->exact = choice / 4 % 2;
-    o->draft = choice / 8 % 2;
+    o->exact = (choice & 4) != 0;
+    o->draft = (choice & 8) != 0;
     o->seed = choice;
 }
 
