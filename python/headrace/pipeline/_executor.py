@@ -148,7 +148,9 @@ class Submitter:
         try:
             future = self._bridge.call(task)
         except BaseException as exc:
-            # A pool that was shut down, or has broken, takes nothing any more.
+            # A pool that was shut down, or has broken, takes nothing any more. It may
+            # say so here before the tasks say it that were in it.
+            self._note_broken(exc)
             self._bridge.fail(task, exc, isinstance(exc, RuntimeError))
             self._due.add(index)
             return
@@ -198,14 +200,18 @@ class Submitter:
             return
         self._bridge.fail(task, _cancelled_by_executor(), True)
 
+    def _note_broken(self, exc: BaseException) -> None:
+        if not isinstance(exc, BrokenExecutor) or is_fatal(exc):  # one for all of them
+            return
+        mark_fatal(exc)
+        items = sorted(map(self._bridge.item, self._futures))
+        exc.add_note(
+            "headrace: items in the executor when it broke: "
+            + ", ".join(map(str, items))
+        )
+
     def _finish_failed(self, task: int, exc: BaseException) -> None:
-        if isinstance(exc, BrokenExecutor) and not is_fatal(exc):  # one for all of them
-            mark_fatal(exc)
-            items = sorted(map(self._bridge.item, self._futures))
-            exc.add_note(
-                "headrace: items in the executor when it broke: "
-                + ", ".join(map(str, items))
-            )
+        self._note_broken(exc)
         del self._futures[task]
         self._bridge.fail(task, exc, is_fatal(exc))
 
