@@ -68,6 +68,11 @@ sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
 	@tools/build release
 	@build/release/tests/sim/sim --seeds $(SEEDS)
 
+.PHONY: fuzz
+fuzz: SECONDS_EACH ?= 60
+fuzz: setup ## look for inputs that break a decoder, SECONDS_EACH=60 for each format
+	@tools/fuzz $(SECONDS_EACH)
+
 .PHONY: mutants
 mutants: setup ## break the scheduler in 37 ways; the simulation must notice each
 	@tests/sim/mutants.py

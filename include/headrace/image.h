@@ -53,6 +53,12 @@ enum hr_scale_algo {
     HR_SCALE_LANCZOS = 3  /* a = 3 */
 };
 
+/* What becomes of a colour profile. */
+enum hr_icc {
+    HR_ICC_IGNORE = 0, /* the numbers stay */
+    HR_ICC_SRGB = 1    /* colours are converted to sRGB, perceptually */
+};
+
 /* hr_image_options_init sets size and the defaults; options without it are refused. */
 struct hr_image_options {
     size_t size;
@@ -61,14 +67,20 @@ struct hr_image_options {
     enum hr_pix_fmt pix_fmt;
     enum hr_scale_mode mode; /* init sets HR_SCALE_PAD */
     enum hr_scale_algo algo; /* init sets HR_SCALE_BICUBIC */
-    uint64_t pixels_max;     /* init sets 178,956,970 */
-    uint64_t side_max;       /* init sets 65,535 */
-    uint64_t bytes_max;      /* decoded bytes per item; init sets 1 GiB */
-    uint64_t encoded_max;    /* encoded bytes per item; init sets 256 MiB */
-    int32_t scans_max;       /* JPEG scans; init sets 100 */
     enum hr_orientation orientation;
-    int64_t
-        background; /* 0xrrggbb that alpha is blended with; -1 (init): it is dropped */
+    enum hr_icc icc;
+    int32_t allow_truncated; /* what is missing of a picture becomes black */
+    int64_t background; /* 0xrrggbb to blend alpha with; -1 (init): it is dropped */
+    int64_t frame;      /* of an animation or of several pages, from 0 */
+    /* limits */
+    uint64_t pixels_max;  /* init sets 178,956,970 */
+    uint64_t side_max;    /* init sets 65,535 */
+    uint64_t bytes_max;   /* decoded bytes per item; init sets 1 GiB */
+    uint64_t encoded_max; /* encoded bytes per item; init sets 256 MiB */
+    uint64_t
+        expansion_max;  /* decoded bytes per encoded one, above 64 MiB; init: 1,000 */
+    int64_t frames_max; /* of hr_image_load_frames; init sets 10,000 */
+    int32_t scans_max;  /* of a JPEG; init sets 100 */
     uint64_t reserved[8];
 };
 
@@ -76,19 +88,29 @@ HR_API void hr_image_options_init(struct hr_image_options *options);
 
 /* Decode one picture. src is a text value (a path), a bytes value, or a uint8 array.
  * name overrides the source's label in error texts (NULL: the path, or "<bytes>").
- * out: an array of shape (H, W, 3). With one of width/height zero that side keeps the
- * picture's own size.
- * Errors: HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
+ * out: an array of shape (H, W, C), C and dtype as pix_fmt says. With one of
+ * width/height zero that side keeps the picture's own size.
+ * With allow_truncated, HR_OK and a filled *err (HR_ERR_FORMAT) tell of a picture that is
+ * not whole: the rows that could be read, and zeros.
+ * Errors: HR_ERR_ARG for a frame that there is not, HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
  * HR_ERR_NOMEM, HR_CANCELLED. Threads: any, each with its own ctx. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
               const struct hr_image_options *options, struct hr_array **out,
               struct hr_error *err);
 
-/* Decode n pictures into the slots of one (n, height, width, 3) array, by all idle
+/* Decode all frames of an animation, or all pages, into one (N, H, W, C) array. Without a
+ * target they must be of one size. options.frame must be 0; otherwise as hr_image_load. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
+                     const struct hr_image_options *options, struct hr_array **out,
+                     struct hr_error *err);
+
+/* Decode n pictures into the slots of one (n, height, width, C) array, by all idle
  * workers; options.width and .height must be set. srcs: as for hr_image_load.
  * index: source index of each slot for messages, or NULL.
- * Failed slots are zero and listed in the batch. With strict, the first failed slot
+ * Failed slots are zero and listed in the batch, as are those that allow_truncated kept.
+ * With strict, the first failed slot
  * (the lowest number) fails the whole batch, after all were tried.
  * out: a batch value. Errors: as hr_image_load; HR_ERR_ARG for n == 0. */
 HR_API HR_MUST_USE enum hr_status
@@ -106,14 +128,85 @@ hr_image_resize(struct hr_ctx *ctx, const struct hr_array *src, int64_t width,
                 int64_t height, enum hr_scale_algo algo, struct hr_array **out,
                 struct hr_error *err);
 
-/* The same three as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
- * `load_batch` a list of these, and gives a batch value; `resize` an array. */
+/* What a header says. */
+struct hr_image_info {
+    char format[8]; /* "JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF", "AVIF" */
+    int64_t width;  /* as shown, or as stored with HR_ORIENTATION_IGNORE */
+    int64_t height;
+    int32_t channels;    /* stored: 1 grey or palette, 2, 3, 4; alpha included */
+    int32_t bits;        /* of a stored sample */
+    int64_t frames;      /* or pages; 1 for a still picture */
+    int32_t orientation; /* EXIF's number, 1 … 8 */
+    int32_t has_icc;     /* there is a colour profile */
+};
+
+/* A value that holds a struct hr_image_info. */
+HR_API extern const struct hr_value_class hr_image_info_class;
+/* Borrowed from the value; NULL for one of another class. */
+HR_API const struct hr_image_info *hr_image_info_peek(const struct hr_value *value);
+
+/* Read a picture's header and no pixel. Of the options, orientation and encoded_max
+ * count. out: a value of hr_image_info_class.
+ * Errors: as hr_image_load. Threads: any, each with its own ctx. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_info(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
+              const struct hr_image_options *options, struct hr_value *out,
+              struct hr_error *err);
+
+/* The same for n pictures, by all idle workers. out: a list of such values. A slot that
+ * fails is empty; with strict, the first of them fails the whole. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_batch(struct hr_ctx *ctx, const struct hr_value *srcs, size_t n,
+                    const int64_t *index, const struct hr_image_options *options,
+                    int strict, struct hr_value *out, struct hr_error *err);
+
+enum hr_image_format { HR_JPEG = 0, HR_PNG = 1, HR_WEBP = 2 };
+
+/* hr_encode_options_init sets size and the defaults. */
+struct hr_encode_options {
+    size_t size;
+    enum hr_image_format format;
+    int32_t bgr;         /* 3 or 4 channels begin with blue */
+    int32_t quality;     /* JPEG, lossy WebP: 0 … 100; init sets 75 */
+    int32_t compression; /* PNG: zlib's level, 0 … 9; init sets 6 */
+    int32_t lossless;    /* WebP */
+    uint64_t reserved[4];
+};
+
+HR_API void hr_encode_options_init(struct hr_encode_options *options);
+
+/* Encode (H, W) or (H, W, C) pixels: uint8 grey (C = 1), RGB (3) or RGBA (4; not for
+ * JPEG); for PNG also grey and alpha (2), and uint16. JPEG is 4:2:0.
+ * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_UNSUPPORTED (a library that this build is
+ * without), HR_ERR_LIMIT (a side too long for the format), HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_encode(struct hr_ctx *ctx, const struct hr_array *pixels,
+                const struct hr_encode_options *options, struct hr_buffer **out,
+                struct hr_error *err);
+
+/* The same as ops for a pipeline. `load` and `load_frames` take a path, bytes or a uint8
+ * array and give an array, or a batch value if allow_truncated kept the picture;
+ * `load_batch` takes a list of these and gives a batch value; `resize` takes an array or
+ * a batch value; `info` takes what `load` takes, `info_batch` a list; `encode` takes an
+ * array and gives bytes. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status
+hr_image_load_frames_op(const struct hr_image_options *options, struct hr_op *out,
+                        struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
 hr_image_load_batch_op(const struct hr_image_options *options, int strict,
                        struct hr_op *out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_op(const struct hr_image_options *options, struct hr_op *out,
+                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_batch_op(const struct hr_image_options *options, int strict,
+                       struct hr_op *out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_encode_op(const struct hr_encode_options *options, struct hr_op *out,
+                   struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t height,
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,

@@ -1,6 +1,7 @@
 /* The way of the rows: see canvas.h.
  *
- *     decoded rows -> converted to the output's pixels -> resized -> turned -> output
+ *     decoded rows -> colours by profile -> converted to the output's pixels
+ *                  -> resized -> turned -> output
  *
  * Each step is left out where it would change nothing, so the common ways are short: a
  * picture in the output's own pixels and size is decoded straight into its place; one
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "image/lcms.h"
 #include "image/limits.h"
 #include "base/banned.h"
 
@@ -143,21 +145,43 @@ static enum hr_status prepare_resize(struct hr__canvas *c,
     return hr__resample_begin(&c->easel->resampler, plan, out, stride, err);
 }
 
+static struct hr__turn turn_of(const struct hr_image_options *o,
+                               const struct hr__picture *picture)
+{
+    return hr__turn_of(o->orientation == HR_ORIENTATION_APPLY ? picture->orientation
+                                                              : 1);
+}
+
+static void fit(const struct hr_image_options *o, const struct hr__picture *picture,
+                bool transposed, struct hr__fit *out)
+{
+    hr__fit(transposed ? picture->height : picture->width,
+            transposed ? picture->width : picture->height, o, out);
+}
+
+void hr__canvas_target(const struct hr_image_options *options,
+                       const struct hr__picture *picture, int64_t *width,
+                       int64_t *height)
+{
+    struct hr__fit f;
+
+    fit(options, picture, turn_of(options, picture).transposed, &f);
+    *width = f.out_width;
+    *height = f.out_height;
+}
+
 /* What becomes of the pixels, and by which steps. */
 static void choose_steps(struct hr__canvas *c, const struct hr__picture *picture)
 {
     const struct hr_image_options *o = c->options;
-    int orientation = o->orientation == HR_ORIENTATION_APPLY ? picture->orientation : 1;
-    bool swapped;
 
     c->width = picture->width;
     c->height = picture->height;
     c->rows_put = 0;
-    c->turn = hr__turn_of(orientation);
-    swapped = c->turn.transposed;
-    hr__fit(swapped ? c->height : c->width, swapped ? c->width : c->height, o, &c->fit);
-    c->pixel_bytes =
-        (size_t)(hr__pix_fmt_channels(o->pix_fmt) * hr__pix_fmt_bytes(o->pix_fmt));
+    c->turn = turn_of(o, picture);
+    fit(o, picture, c->turn.transposed, &c->fit);
+    c->pixel_bytes = (size_t)hr__pix_fmt_channels(o->pix_fmt) *
+                     (size_t)hr__pix_fmt_bytes(o->pix_fmt);
     c->conversion = (struct hr__conversion){
         .channels = picture->channels,
         .sample_bytes = picture->sample_bytes,
@@ -172,15 +196,20 @@ static bool keeps_size(const struct hr__resample_plan *p)
            p->scaled_width == p->width && p->scaled_height == p->height;
 }
 
-static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
+size_t hr__canvas_row_bytes(const struct hr__canvas *c)
 {
     const struct hr__conversion *v = &c->conversion;
-    size_t decoded = (size_t)(v->channels * v->sample_bytes);
+
+    return (size_t)c->width * (size_t)v->channels * (size_t)v->sample_bytes;
+}
+
+static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
+{
     enum hr_status status;
 
     if (c->direct)
         return HR_OK;
-    status = staging_reserve(&c->easel->decoded, (size_t)c->width * decoded, err);
+    status = staging_reserve(&c->easel->decoded, hr__canvas_row_bytes(c), err);
     if (status == HR_OK && c->converts)
         status = staging_reserve(&c->easel->converted,
                                  (size_t)c->width * c->pixel_bytes, err);
@@ -248,16 +277,41 @@ static void finish(struct hr__canvas *c)
 
 static void put_in_place(struct hr__canvas *c, const uint8_t *const *rows, int n)
 {
-    if (c->direct && rows[0] == c->origin + (size_t)c->rows_put * c->stride)
+    if (!c->direct) {
+        hr__place_rows(&c->placement, rows, c->rows_put, n, c->width);
         return;
-    hr__place_rows(&c->placement, rows, c->rows_put, n, c->width);
+    }
+    for (int i = 0; i < n; i++) {
+        uint8_t *to = c->origin + (size_t)(c->rows_put + i) * c->stride;
+
+        if (to != rows[i])
+            memcpy(to, rows[i], (size_t)c->width * c->pixel_bytes);
+    }
+}
+
+/* Colours are converted in rows of our own, where the codec put them already or to
+ * where they are copied. */
+static void colour_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_t **own,
+                        int n)
+{
+    hr__canvas_rows(c, own);
+    for (int i = 0; i < n; i++) {
+        if (own[i] != rows[i])
+            memcpy(own[i], rows[i], hr__canvas_row_bytes(c));
+        hr__colours_row(c->colours, own[i], (size_t)c->width);
+    }
 }
 
 enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, int n,
                               struct hr_error *err)
 {
+    uint8_t *own[HR_PUSH_ROWS];
     uint8_t *converted[HR_PUSH_ROWS];
 
+    if (c->colours != NULL) {
+        colour_rows(c, rows, own, n);
+        rows = (const uint8_t *const *)own;
+    }
     if (c->converts) {
         staging_rows(&c->easel->converted, converted, n);
         for (int i = 0; i < n; i++)
@@ -272,6 +326,22 @@ enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, 
     if (c->resizes && c->rows_put == c->height)
         finish(c);
     return hr_ctx_check(c->ctx, err);
+}
+
+enum hr_status hr__canvas_put_all(struct hr__canvas *c, const uint8_t *pixels,
+                                  size_t stride, int64_t n, struct hr_error *err)
+{
+    enum hr_status status = HR_OK;
+
+    for (int64_t y = 0; status == HR_OK && y < n; y += HR_PUSH_ROWS) {
+        int some = n - y < HR_PUSH_ROWS ? (int)(n - y) : HR_PUSH_ROWS;
+        const uint8_t *rows[HR_PUSH_ROWS];
+
+        for (int i = 0; i < some; i++)
+            rows[i] = pixels + (size_t)(y + i) * stride;
+        status = hr__canvas_put(c, rows, some, err);
+    }
+    return status;
 }
 
 void hr__canvas_end(struct hr__canvas *c)

@@ -32,6 +32,7 @@ struct hr__canvas {
     const struct hr_image_options *options;
     struct hr__easel *easel;
     uint8_t *slot; /* the output's pixels; NULL: begin makes an array */
+    const struct hr__colours *colours; /* done to decoded rows; NULL: nothing */
     /* set by begin */
     struct hr_array *array; /* owned by the caller from then on */
     int64_t width;          /* of the stored picture */
@@ -50,6 +51,11 @@ struct hr__canvas {
     int64_t rows_put;
 };
 
+/* The size of the output that a picture will have. */
+void hr__canvas_target(const struct hr_image_options *options,
+                       const struct hr__picture *picture, int64_t *width,
+                       int64_t *height);
+
 /* Begin a picture that the limits allow. hr__canvas_end must follow. */
 HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
                                             const struct hr__picture *picture,
@@ -59,12 +65,20 @@ HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
  * rows[HR_PUSH_ROWS]. Returns how many there are, 0 at the end. */
 int hr__canvas_rows(struct hr__canvas *canvas, uint8_t **rows);
 
+/* How long a row is that hr__canvas_rows gives. */
+size_t hr__canvas_row_bytes(const struct hr__canvas *canvas);
+
 /* The next n rows are ready: those of hr__canvas_rows, or others that have HR_ROW_SLACK
  * readable bytes behind them. Also looks for a cancelled task.
  * Errors: HR_CANCELLED, HR_ERR_DEADLINE. */
 HR_MUST_USE enum hr_status hr__canvas_put(struct hr__canvas *canvas,
                                           const uint8_t *const *rows, int n,
                                           struct hr_error *err);
+
+/* Put n rows that lie stride bytes apart, the last with HR_ROW_SLACK behind it too. */
+HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
+                                              const uint8_t *pixels, size_t stride,
+                                              int64_t n, struct hr_error *err);
 
 /* Drop what begin made, but for the array. */
 void hr__canvas_end(struct hr__canvas *canvas);

@@ -13,19 +13,34 @@ from headrace import _ext
 from headrace.errors import FormatError
 from headrace.io import (
     CPUBuffer,
+    ImageLimits,
     convert_frames,
+    encode_image,
+    image_info,
+    image_info_batch,
     load_image,
     load_image_batch,
+    load_image_frames,
     read_file,
     resize,
     to_numpy,
     to_torch,
 )
 
-IMAGE = "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
+IMAGE = (
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "
+    "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None"
+)
+ALL_FRAMES = IMAGE.replace("frame=0, ", "")
+ENCODE = "quality=75, compression=6, lossless=False, pix_fmt=None"
 SIGNATURES = {
     "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
     "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
+    "load_image_frames": f"(src, *, width=None, height=None, {ALL_FRAMES})",
+    "image_info": "(src, *, orientation='apply', limits=None)",
+    "image_info_batch": "(srcs, *, orientation='apply', limits=None, strict=True)",
+    "encode_image": f"(image, *, format='jpeg', {ENCODE})",
+    "save_image": f"(path, image, *, format=None, {ENCODE})",
     "resize": "(image, *, width, height, scale_algo='bicubic')",
     "read_file": "(path)",
     "convert_frames": "(frames)",
@@ -48,11 +63,15 @@ def test_public_signatures(name, expected):
     function = getattr(headrace.io, name)
     assert bare(inspect.signature(function)) == expected
     for section in ["Args:", "Returns:", "Raises:"]:
-        assert section in function.__doc__
+        assert section in function.__doc__ or (name, section) == (
+            "save_image",
+            "Returns:",
+        )
 
 
 def test_everything_public_is_listed():
-    assert {"CPUBuffer", "SlotFailure", *SIGNATURES} == set(headrace.io.__all__)
+    types = {"CPUBuffer", "ImageInfo", "ImageLimits", "SlotFailure"}
+    assert {*types, *SIGNATURES} == set(headrace.io.__all__)
 
 
 def test_extension_functions_have_signatures():
@@ -62,7 +81,13 @@ def test_extension_functions_have_signatures():
         inspect.signature(function)
 
 
-@pytest.mark.parametrize("name", ["load_image", "load_image_batch", "resize"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("load_image", "load_image_batch", "resize", "image_info"),
+        *("image_info_batch", "encode_image"),
+    ],
+)
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
     function = getattr(headrace.io, name)
     first, *rest = inspect.signature(function).parameters.values()
@@ -83,6 +108,10 @@ SIZE = {"width": 4, "height": 3}
         (functools.partial(load_image_batch, **SIZE), "load_image_batch", "list"),
         (functools.partial(resize, **SIZE, scale_algo="box"), "resize", "array"),
         (functools.partial(read_file), "read_file", "source"),
+        (functools.partial(load_image_frames), "load_image_frames", "source"),
+        (functools.partial(image_info), "image_info", "source"),
+        (functools.partial(image_info_batch), "image_info_batch", "list"),
+        (functools.partial(encode_image, format="png"), "encode_image", "array"),
     ],
 )
 def test_a_partial_becomes_an_op(function, name, wants):
@@ -92,6 +121,9 @@ def test_a_partial_becomes_an_op(function, name, wants):
     assert repr(op) == f"Op('{name}', wants='{wants}')"
 
 
+PIX_FMTS = "'rgb24', 'bgr24', 'gray', 'rgba', 'gray16' or 'rgb48'"
+TURNS = "'apply' or 'ignore'"
+COLOUR = "a tuple (red, green, blue) or None"
 BAD_ARGUMENTS = [
     ({"width": 0}, ValueError, "width must be at least 1, not 0"),
     ({"height": -3}, ValueError, "height must be at least 1, not -3"),
@@ -101,8 +133,24 @@ BAD_ARGUMENTS = [
     ({"width": 4.0}, TypeError, "width must be an int or None, not float"),
     ({"width": True}, TypeError, "width must be an int or None, not bool"),
     ({"height": "4"}, TypeError, "height must be an int or None, not str"),
-    ({"pix_fmt": "bgr24"}, ValueError, "pix_fmt must be 'rgb24', not 'bgr24'"),
-    ({"pix_fmt": None}, ValueError, "pix_fmt must be 'rgb24', not None"),
+    ({"pix_fmt": "rgb"}, ValueError, f"pix_fmt must be {PIX_FMTS}, not 'rgb'"),
+    ({"pix_fmt": None}, ValueError, f"pix_fmt must be {PIX_FMTS}, not None"),
+    ({"orientation": None}, ValueError, f"orientation must be {TURNS}, not None"),
+    ({"icc": "p3"}, ValueError, "icc must be 'srgb' or None, not 'p3'"),
+    ({"frame": -1}, ValueError, "frame must be at least 0, not -1"),
+    ({"frame": None}, TypeError, "frame must be an int, not NoneType"),
+    ({"background": 0}, TypeError, f"background must be {COLOUR}, not 0"),
+    ({"background": (0, 0)}, TypeError, f"background must be {COLOUR}, not (0, 0)"),
+    (
+        {"background": (0, 0, 256)},
+        ValueError,
+        "background must be at most 255, not 256",
+    ),
+    (
+        {"limits": ImageLimits(pixels=0)},
+        ValueError,
+        "limits.pixels must be at least 1, not 0",
+    ),
     (
         {"scale_mode": "fit"},
         ValueError,

@@ -502,6 +502,8 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
         return export_list(state, value);
     if (value->cls == &hr_record_class)
         return export_record(state, value);
+    if (value->cls == &hr_image_info_class)
+        return hrpy_info_new(state, hr_image_info_peek(value));
     if (hrpy_misfit_peek(value))
         return Py_NewRef(hrpy_misfit_peek(value));
     PyErr_Format(PyExc_SystemError, "a value of kind '%s' has no Python form",

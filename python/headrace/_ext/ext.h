@@ -16,6 +16,7 @@ struct hrpy_state {
     PyTypeObject *plan_type;     /* headrace._ext.Plan */
     PyTypeObject *iterator_type; /* headrace._ext.EngineIterator */
     PyTypeObject *bridge_type;   /* headrace._ext.Bridge */
+    PyTypeObject *info_type;     /* headrace.io.ImageInfo */
     PyObject *logger;            /* of headrace.pipeline */
     PyObject *format_error;      /* headrace.errors.*, see errors.c */
     PyObject *unsupported_error;
@@ -186,6 +187,11 @@ enum hr_status hrpy_ctx_acquire(struct hrpy_ctx_pool *pool, struct hr_ctx **out,
 /* Give it back and null *ctx; NULL is accepted. */
 void hrpy_ctx_release(struct hrpy_ctx_pool *pool, struct hr_ctx **ctx);
 
+/* ---- image_module.c ---- */
+
+/* A headrace.io.ImageInfo. */
+PyObject *hrpy_info_new(struct hrpy_state *state, const struct hr_image_info *info);
+
 /* ---- frames.c ---- */
 
 /* The function convert_frames. */
@@ -198,6 +204,8 @@ PyMODINIT_FUNC PyInit__ext(void);
 /* ---- type specs and function tables, one per file ---- */
 extern PyType_Spec hrpy_buffer_spec;
 extern PyType_Spec hrpy_op_spec;
-extern PyMethodDef hrpy_io_methods[]; /* io_module.c: load_image, resize, ... */
+extern PyStructSequence_Desc hrpy_info_desc;
+extern PyMethodDef hrpy_io_methods[];    /* io_module.c: load_image, resize, ... */
+extern PyMethodDef hrpy_image_methods[]; /* image_module.c: image_info, ... */
 
 #endif

@@ -19,6 +19,21 @@ static void *raise_status(struct hrpy_state *state, enum hr_status status,
 
 /* ---- load_image ---- */
 
+/* The picture as a CPUBuffer; detail: what it lacks, if allow_truncated kept it. */
+static PyObject *export_picture(struct hrpy_state *state, struct hr_array **array,
+                                const struct hr_value *src, const char *name,
+                                const struct hr_error *detail)
+{
+    struct hr_slot_failure cut = {.kept = 1, .error = *detail};
+
+    if (detail->status == HR_OK)
+        return hrpy_buffer_new(state, array, NULL, 0);
+    if (!name)
+        name = src->cls == &hr_text_class ? hr_text_peek(src, NULL) : "<bytes>";
+    PyOS_snprintf(cut.name, sizeof(cut.name), "%s", name);
+    return hrpy_buffer_new(state, array, &cut, 1);
+}
+
 static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *src,
                                const char *name, const struct hr_image_options *options)
 {
@@ -36,7 +51,7 @@ static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *
     hrpy_reattach(detached);
     if (status != HR_OK)
         return raise_status(state, status, &err);
-    return hrpy_buffer_new(state, &array, NULL, 0);
+    return export_picture(state, &array, src, name, &err);
 }
 
 /* NULL or None gives no bytes; else a new bytes object. */
@@ -58,17 +73,19 @@ static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t 
                             PyObject *kwnames)
 {
     static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {"load_image", names, 7, 1, 7};
+    static const struct hrpy_params params = {
+        "load_image", names, HRPY_IMAGE_ARG_COUNT + 2, 1, HRPY_IMAGE_ARG_COUNT + 2};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value src = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
     PyObject *name = NULL;
-    PyObject *values[7];
+    PyObject *values[HRPY_IMAGE_ARG_COUNT + 2];
 
     hrpy_drain_decrefs();
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values + 1, &options) || read_name(values[6], &name))
+        hrpy_image_options(values + 1, &options) ||
+        read_name(values[HRPY_IMAGE_ARG_COUNT + 1], &name))
         return NULL;
     if (hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
         result =
@@ -82,18 +99,20 @@ static PyObject *load_image_op(PyObject *module, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {"load_image", names, 6, 0, 0};
+    static const struct hrpy_params params = {"load_image", names,
+                                              HRPY_IMAGE_ARG_COUNT + 1, 0, 0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[6];
+    PyObject *values[HRPY_IMAGE_ARG_COUNT + 1];
+    PyObject **name = &values[HRPY_IMAGE_ARG_COUNT];
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
         hrpy_image_options(values, &options))
         return NULL;
-    if (values[5] && values[5] != Py_None) {
+    if (*name && *name != Py_None) {
         PyErr_SetString(PyExc_ValueError,
                         "name labels one picture; a pipeline uses each item's own");
         return NULL;
@@ -118,7 +137,9 @@ static int read_batch_args(PyObject *const *values, struct hr_image_options *opt
                      options->width == 0 ? "width" : "height");
         return -1;
     }
-    *strict = values[5] ? PyObject_IsTrue(values[5]) : 1;
+    *strict = values[HRPY_IMAGE_ARG_COUNT]
+                  ? PyObject_IsTrue(values[HRPY_IMAGE_ARG_COUNT])
+                  : 1;
     return *strict < 0 ? -1 : 0;
 }
 
@@ -148,12 +169,14 @@ static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
                                   Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names, 7, 3, 7};
+    static const struct hrpy_params params = {"load_image_batch", names,
+                                              HRPY_IMAGE_ARG_COUNT + 2, 3,
+                                              HRPY_IMAGE_ARG_COUNT + 2};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value srcs = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
-    PyObject *values[7];
+    PyObject *values[HRPY_IMAGE_ARG_COUNT + 2];
     int strict;
 
     hrpy_drain_decrefs();
@@ -173,13 +196,14 @@ static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
                                      Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names, 6, 2, 0};
+    static const struct hrpy_params params = {"load_image_batch", names,
+                                              HRPY_IMAGE_ARG_COUNT + 1, 2, 0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[6];
+    PyObject *values[HRPY_IMAGE_ARG_COUNT + 1];
     int strict;
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
@@ -368,20 +392,18 @@ static PyObject *image_simd(PyObject *module, PyObject *ignored)
 /* ---- the table ---- */
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
-#define IMAGE_SIGNATURE "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic'"
-
 PyMethodDef hrpy_io_methods[] = {
     {"load_image", FAST(load_image), METH_FASTCALL | METH_KEYWORDS,
-     "load_image($module, src, width=None, height=None, " IMAGE_SIGNATURE
+     "load_image($module, src, width=None, height=None, " HRPY_IMAGE_SIGNATURE
      ", name=None)\n--\n\nSee headrace.io.load_image."},
     {"load_image_op", FAST(load_image_op), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_op($module, *, width=None, height=None, " IMAGE_SIGNATURE
+     "load_image_op($module, *, width=None, height=None, " HRPY_IMAGE_SIGNATURE
      ", name=None)\n--\n\nheadrace.io.load_image with its arguments bound."},
     {"load_image_batch", FAST(load_image_batch), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_batch($module, srcs, width, height, " IMAGE_SIGNATURE
+     "load_image_batch($module, srcs, width, height, " HRPY_IMAGE_SIGNATURE
      ", strict=True)\n--\n\nSee headrace.io.load_image_batch."},
     {"load_image_batch_op", FAST(load_image_batch_op), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_batch_op($module, *, width, height, " IMAGE_SIGNATURE
+     "load_image_batch_op($module, *, width, height, " HRPY_IMAGE_SIGNATURE
      ", strict=True)\n--\n\nheadrace.io.load_image_batch with its arguments bound."},
     {"resize", FAST(resize), METH_FASTCALL | METH_KEYWORDS,
      "resize($module, image, width, height, scale_algo='bicubic')\n--\n\n"

@@ -9,20 +9,35 @@ Every result is a `CPUBuffer`: ``numpy.asarray(buffer)``, ``numpy.from_dlpack(bu
 alive.
 """
 
-from headrace._ext import CPUBuffer
+from headrace._ext import CPUBuffer, ImageInfo
 from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
+from headrace.io._encode import encode_image, save_image
 from headrace.io._files import read_file
-from headrace.io._images import load_image, load_image_batch, resize
+from headrace.io._images import (
+    load_image,
+    load_image_batch,
+    load_image_frames,
+    resize,
+)
+from headrace.io._info import image_info, image_info_batch
+from headrace.io._limits import ImageLimits
 
 __all__ = [
     "CPUBuffer",
+    "ImageInfo",
+    "ImageLimits",
     "SlotFailure",
     "convert_frames",
+    "encode_image",
+    "image_info",
+    "image_info_batch",
     "load_image",
     "load_image_batch",
+    "load_image_frames",
     "read_file",
     "resize",
+    "save_image",
     "to_numpy",
     "to_torch",
 ]
