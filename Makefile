@@ -74,7 +74,7 @@ fuzz: setup ## look for inputs that break a decoder, SECONDS_EACH=60 for each fo
 	@tools/fuzz $(SECONDS_EACH)
 
 .PHONY: mutants
-mutants: setup ## break the scheduler in 37 ways; the simulation must notice each
+mutants: setup ## break the scheduler in forty ways; the simulation must notice each
 	@tests/sim/mutants.py
 
 .PHONY: bench

@@ -40,13 +40,13 @@ def pipeline_by_batch(name: str, sources: Sequence[Source], threads: int) -> Bat
 def pipeline_by_item(name: str, sources: Sequence[Source], threads: int) -> Batches:
     """One picture per task, then batched."""
     lib = engine(name)
-    load = _load_frame(lib)
+    load = load_frame(lib)
     builder = lib.builder().add_source(sources).pipe(load, concurrency=threads)
     builder = builder.aggregate(BATCH).pipe(lib.io.convert_frames)
     yield from _arrays(lib, builder, threads)
 
 
-def _load_frame(lib: Engine) -> Callable[[Source], Any]:
+def load_frame(lib: Engine) -> Callable[[Source], Any]:
     """One picture, such that convert_frames takes a list of them."""
     if lib.name == "headrace":
         return partial(lib.io.load_image, **lib.stretch(SIDE, SIDE))

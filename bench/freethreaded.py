@@ -23,7 +23,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from headrace.pipeline import PipelineBuilder
+from headrace.pipeline import PipelineBuilder, per_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,26 +68,12 @@ class Shared:
         return total
 
 
-class PerThread:
-    """The same with a copy for each thread."""
-
-    def __init__(self) -> None:
-        self.local = threading.local()
-
-    def __call__(self, x: int) -> int:
-        shared = getattr(self.local, "shared", None)
-        if shared is None:
-            shared = self.local.shared = Shared()
-        result: int = shared(x)
-        return result
-
-
 OPS: dict[str, Callable[[], Callable[[int], int]]] = {
     "function": lambda: function,
     "callable object": Scale,
     "bound method": lambda: Scale().method,
     "shared object in a loop": Shared,
-    "the same, one per thread": PerThread,
+    "the same, one per worker": lambda: per_worker(Shared),
 }
 
 

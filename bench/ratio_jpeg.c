@@ -1,6 +1,8 @@
 /* One thread of hr_image_load_batch beside the bare libjpeg loop, in turns in one run.
  *
- *     ratio_jpeg [--size WxH] [--mode pad|crop|stretch] [--algo NAME] FOLDER|FILE...
+ *     ratio_jpeg [--size WxH] [--mode pad|crop|stretch] [--algo NAME] [--exact 0|1]
+ *                [--layout HWC|CHW] [--dtype uint8|float16|bfloat16|float32]
+ *                FOLDER|FILE...
  *
  * Prints the medians of CPU per picture and their ratio: 1 would mean that reading,
  * checking, resizing and batching cost nothing. */
@@ -30,6 +32,10 @@ static void set_option(struct hr_image_options *o, const char *name, const char 
 {
     static const char *const modes[] = {"stretch", "pad", "crop"};
     static const char *const algos[] = {"box", "bilinear", "bicubic", "lanczos"};
+    static const char *const layouts[] = {"HWC", "CHW"};
+    static const char *const dtype_names[] = {"uint8", "float16", "bfloat16",
+                                              "float32"};
+    static const enum hr_dtype dtypes[] = {HR_U8, HR_F16, HR_BF16, HR_F32};
     long long w;
     long long h;
 
@@ -40,6 +46,12 @@ static void set_option(struct hr_image_options *o, const char *name, const char 
         o->mode = (enum hr_scale_mode)choice(value, modes, 3);
     } else if (strcmp(name, "--algo") == 0) {
         o->algo = (enum hr_scale_algo)choice(value, algos, 4);
+    } else if (strcmp(name, "--exact") == 0) {
+        o->exact = value[0] == '1';
+    } else if (strcmp(name, "--layout") == 0) {
+        o->layout = (enum hr_layout)choice(value, layouts, 2);
+    } else if (strcmp(name, "--dtype") == 0) {
+        o->dtype = dtypes[choice(value, dtype_names, 4)];
     } else {
         die("unknown option", name);
     }

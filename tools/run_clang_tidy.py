@@ -5,13 +5,15 @@
 
 A file that several folders compile is checked as the first of them does.
 
-A file found clean is not looked at again until it, any header or .clang-tidy changes;
+A file found clean is not looked at again until it, a header that it includes or a
+.clang-tidy changes;
 .cache/clang-tidy remembers.
 """
 
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "clang-tidy"
+TOPS = ("include", "src", "python", "tests")
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 def files_of(build: Path) -> list[Path]:
@@ -28,21 +32,51 @@ def files_of(build: Path) -> list[Path]:
     return sorted(f for f in files if f.is_relative_to(ROOT) and f.suffix == ".c")
 
 
+def headers() -> dict[str, list[Path]]:
+    """Return the project's headers by file name, which mostly are unique."""
+    found: dict[str, list[Path]] = {}
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("*.h")):
+            found.setdefault(path.name, []).append(path)
+    return found
+
+
+def included(file: Path, known: dict[str, list[Path]]) -> list[Path]:
+    """Return every header of the project that a file may come to include."""
+    seen: set[Path] = set()
+    todo = [file]
+    while todo:
+        for name in INCLUDE.findall(todo.pop().read_text()):
+            fresh = [p for p in known.get(Path(name).name, []) if p not in seen]
+            seen.update(fresh)
+            todo.extend(fresh)
+    return sorted(seen)
+
+
 def common_hash() -> bytes:
     """Hash what every file's result depends on."""
     digest = hashlib.sha256((ROOT / "requirements/dev.txt").read_bytes())
-    digest.update((ROOT / ".clang-tidy").read_bytes())
-    for top in ("include", "src", "python", "tests"):
-        for pattern in ("*.h", ".clang-tidy"):
-            for path in sorted((ROOT / top).rglob(pattern)):
-                digest.update(path.as_posix().encode() + b"\0" + path.read_bytes())
+    for path in (ROOT / ".clang-tidy", *sorted(ROOT.glob("[a-z]*/**/.clang-tidy"))):
+        digest.update(relative(path) + path.read_bytes())
     return digest.digest()
 
 
-def check(build: Path, file: Path, common: bytes) -> str:
+def relative(path: Path) -> bytes:
+    """Return a file's place in the tree, for a hash."""
+    return path.relative_to(ROOT).as_posix().encode() + b"\0"
+
+
+def key_of(build: Path, file: Path, common: bytes, known: dict[str, list[Path]]) -> str:
+    """Hash all that a file's result depends on."""
+    digest = hashlib.sha256(common + build.name.encode() + b"\0")
+    for path in (file, *included(file, known)):
+        digest.update(relative(path) + path.read_bytes())
+    return digest.hexdigest()
+
+
+def check(build: Path, file: Path, key: str) -> str:
     """Return clang-tidy's complaints about a file, empty if there are none."""
-    key = hashlib.sha256(common + build.name.encode() + b"\0" + file.read_bytes())
-    known_clean = CACHE / key.hexdigest()
+    known_clean = CACHE / key
     if known_clean.exists():
         return ""
     options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", str(build)]
@@ -57,13 +91,14 @@ def check(build: Path, file: Path, common: bytes) -> str:
 def main() -> int:
     """Check every file once; 1 if clang-tidy complains about any."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    builds = {}
+    builds: dict[Path, Path] = {}
     for build in map(Path, sys.argv[1:]):
         for file in files_of(build):
             builds.setdefault(file, build)
-    common = common_hash()
+    common, known = common_hash(), headers()
+    keys = {file: key_of(builds[file], file, common, known) for file in builds}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        results = pool.map(lambda f: check(builds[f], f, common), builds)
+        results = pool.map(lambda f: check(builds[f], f, keys[f]), builds)
         complaints = [text for text in results if text]
     for text in complaints:
         print(text)

@@ -24,6 +24,7 @@ enum hr_dtype {
     HR_F32,
     HR_F64,
     HR_BOOL,
+    HR_BF16, /* the upper half of a float32 */
     HR_DTYPE_COUNT
 };
 

@@ -29,6 +29,12 @@ enum hr_orientation {
     HR_ORIENTATION_IGNORE = 1 /* pixels as stored */
 };
 
+/* The order of the dimensions. */
+enum hr_layout {
+    HR_HWC = 0, /* height, width, channels */
+    HR_CHW = 1  /* channels, height, width */
+};
+
 /* How a picture of w x h fills a target of W x H.
  *
  * PAD and CROP scale both sides by the same factor, so that one side becomes exactly W
@@ -43,9 +49,10 @@ enum hr_scale_mode {
     HR_SCALE_CROP = 2     /* cover the target, cut centrally */
 };
 
-/* Antialiased: the filter's support grows with the down-scaling factor. Results equal
- * those of Image.resize of Pillow 13 byte for byte (older versions never do the vertical
- * pass first; see src/image/resample.c). A side that keeps its length is not filtered. */
+/* Antialiased: the filter's support grows with the down-scaling factor. Results of RGB
+ * pixels equal those of Image.resize of Pillow 13 byte for byte (older versions never do
+ * the vertical pass first; see src/image/resample.c). A side that keeps its length is
+ * not filtered. */
 enum hr_scale_algo {
     HR_SCALE_BOX = 0,
     HR_SCALE_BILINEAR = 1,
@@ -70,15 +77,25 @@ struct hr_image_options {
     enum hr_orientation orientation;
     enum hr_icc icc;
     int32_t allow_truncated; /* what is missing of a picture becomes black */
+    int64_t frame;           /* of an animation or of several pages, from 0 */
     int64_t background; /* 0xrrggbb to blend alpha with; -1 (init): it is dropped */
-    int64_t frame;      /* of an animation or of several pages, from 0 */
+    enum hr_layout layout;
+    /* HR_U8 (init): samples as pix_fmt says. HR_F16, HR_BF16, HR_F32, of pixel formats
+     * of 8 bits: (sample / 255 - mean) / std for each channel. */
+    enum hr_dtype dtype;
+    double mean[4]; /* init sets 0 */
+    double std[4];  /* init sets 1 */
+    /* A JPEG that changes its size is resized in its own planes, and coloured at its
+     * final size; the result differs from that of resizing RGB by rounding and
+     * clamping (docs/images.md has figures). exact: resize RGB. */
+    int exact;
     /* limits */
     uint64_t pixels_max;  /* init sets 178,956,970 */
     uint64_t side_max;    /* init sets 65,535 */
     uint64_t bytes_max;   /* decoded bytes per item; init sets 1 GiB */
     uint64_t encoded_max; /* encoded bytes per item; init sets 256 MiB */
-    uint64_t
-        expansion_max;  /* decoded bytes per encoded one, above 64 MiB; init: 1,000 */
+    /* decoded bytes per encoded one, above 64 MiB; init sets 1,000 */
+    uint64_t expansion_max;
     int64_t frames_max; /* of hr_image_load_frames; init sets 10,000 */
     int32_t scans_max;  /* of a JPEG; init sets 100 */
     uint64_t reserved[8];
@@ -88,26 +105,29 @@ HR_API void hr_image_options_init(struct hr_image_options *options);
 
 /* Decode one picture. src is a text value (a path), a bytes value, or a uint8 array.
  * name overrides the source's label in error texts (NULL: the path, or "<bytes>").
- * out: an array of shape (H, W, C), C and dtype as pix_fmt says. With one of
- * width/height zero that side keeps the picture's own size.
+ * out: an array of shape (H, W, C), or (C, H, W), C and dtype as pix_fmt, layout and
+ * dtype say. With one of width/height zero that side keeps the picture's own size.
  * With allow_truncated, HR_OK and a filled *err (HR_ERR_FORMAT) tell of a picture that is
  * not whole: the rows that could be read, and zeros.
- * Errors: HR_ERR_ARG for a frame that there is not, HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
+ * Errors: HR_ERR_ARG (there is no such frame),
+ * HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
  * HR_ERR_NOMEM, HR_CANCELLED. Threads: any, each with its own ctx. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
               const struct hr_image_options *options, struct hr_array **out,
               struct hr_error *err);
 
-/* Decode all frames of an animation, or all pages, into one (N, H, W, C) array. Without a
- * target they must be of one size. options.frame must be 0; otherwise as hr_image_load. */
+/* Decode all frames of an animation, or all pages, into one array, (N, H, W, C) or
+ * (N, C, H, W). Without a target they must be of one size. options.frame must be 0;
+ * otherwise as hr_image_load. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
                      const struct hr_image_options *options, struct hr_array **out,
                      struct hr_error *err);
 
-/* Decode n pictures into the slots of one (n, height, width, C) array, by all idle
- * workers; options.width and .height must be set. srcs: as for hr_image_load.
+/* Decode n pictures into the slots of one array, (n, height, width, C) or (n, C, height,
+ * width), by all idle workers; options.width and .height must be set. srcs: as for
+ * hr_image_load.
  * index: source index of each slot for messages, or NULL.
  * Failed slots are zero and listed in the batch, as are those that allow_truncated kept.
  * With strict, the first failed slot
@@ -127,6 +147,14 @@ HR_API HR_MUST_USE enum hr_status
 hr_image_resize(struct hr_ctx *ctx, const struct hr_array *src, int64_t width,
                 int64_t height, enum hr_scale_algo algo, struct hr_array **out,
                 struct hr_error *err);
+
+/* Copy n values of one shape and dtype into a new array with a first dimension of n.
+ * frames: arrays, the arrays of batches, bytes; borrowed.
+ * Errors: HR_ERR_ARG (none, or different ones; names the frame), HR_ERR_TYPE,
+ * HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_image_stack(const struct hr_value *frames,
+                                                 size_t n, struct hr_array **out,
+                                                 struct hr_error *err);
 
 /* What a header says. */
 struct hr_image_info {
@@ -188,7 +216,7 @@ hr_image_encode(struct hr_ctx *ctx, const struct hr_array *pixels,
  * array and give an array, or a batch value if allow_truncated kept the picture;
  * `load_batch` takes a list of these and gives a batch value; `resize` takes an array or
  * a batch value; `info` takes what `load` takes, `info_batch` a list; `encode` takes an
- * array and gives bytes. */
+ * array and gives bytes; `stack` a list of arrays. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
@@ -211,6 +239,8 @@ HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t heig
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,
                                                      struct hr_error *err);
+
+HR_API void hr_image_stack_op(struct hr_op *out);
 
 /* Which instruction set the resize kernels use: "avx2", "sse4.1" or "portable".
  * The environment variable HEADRACE_SIMD lowers it, for tests. Threads: any. */

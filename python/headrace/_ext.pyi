@@ -103,6 +103,11 @@ def load_image(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: str | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
@@ -118,6 +123,11 @@ def load_image_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     name: None = None,
 ) -> Op: ...
 def load_image_batch(
@@ -133,6 +143,11 @@ def load_image_batch(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
@@ -148,6 +163,11 @@ def load_image_batch_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> Op: ...
 def load_image_frames(
@@ -163,6 +183,11 @@ def load_image_frames(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
 ) -> CPUBuffer: ...
 def load_image_frames_op(
     *,
@@ -177,6 +202,11 @@ def load_image_frames_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
 ) -> Op: ...
 def image_info(
     src: Source, orientation: str = "apply", limits: ImageLimits | None = None
@@ -218,6 +248,7 @@ def resize(
 def resize_op(*, width: int, height: int, scale_algo: str = "bicubic") -> Op: ...
 def read_file(path: str | PathLike[str] | PathLike[bytes], /) -> CPUBuffer: ...
 def read_file_op() -> Op: ...
+def convert_frames_op() -> Op: ...
 def convert_frames(frames: Sequence[ArrayLike], /) -> CPUBuffer: ...
 def as_buffer(obj: ArrayLike, /) -> CPUBuffer: ...
 def pool_stats() -> _PoolStats: ...
@@ -287,9 +318,9 @@ class Plan:
     ) -> None: ...
     def pipe_python(
         self,
-        op: Callable[[Any], Any] | None,
+        op: Callable[..., Any] | None,
         kind: Literal[
-            "function", "generator", "iterate", "coroutine", "async generator"
+            "function", "generator", "iterate", "coroutine", "async generator", "submit"
         ],
         name: str,
         concurrency: int,
@@ -297,6 +328,7 @@ class Plan:
         key: _Key,
         max_failures: _MaxFailures,
         want: _Shape,
+        per_worker: bool = False,
         /,
     ) -> None: ...
     def aggregate(self, n: int, drop_last: bool, columns: bool, /) -> None: ...
@@ -373,8 +405,12 @@ class Bridge:
     ) -> None: ...
     def stages(
         self, /
-    ) -> list[tuple[int, str, Literal["source", "map", "expand"], int, bool]]: ...
+    ) -> list[
+        tuple[int, str, Literal["source", "map", "expand", "submit"], int, bool]
+    ]: ...
     def fileno(self, /) -> int: ...
+    def ring(self, /) -> None: ...
+    def hush(self, /) -> None: ...
     def rung(self, /) -> None: ...
     def pump(self, /) -> None: ...
     def take(self, stage: int, /) -> int: ...
@@ -382,7 +418,10 @@ class Bridge:
     def call(self, task: int, /) -> Any: ...
     def open(self, task: int, /) -> AsyncIterator[Any]: ...
     def done(self, task: int, result: Any, /) -> None: ...
-    def fail(self, task: int, exception: BaseException, /) -> None: ...
+    def fail(
+        self, task: int, exception: BaseException, fatal: bool = False, /
+    ) -> None: ...
+    def item(self, task: int, /) -> int: ...
     def release(self, task: int, /) -> None: ...
     def give(self, task: int, value: Any, /) -> int: ...
     def repeats(self, task: int, /) -> bool: ...

@@ -24,9 +24,9 @@ struct hr_array {
 size_t hr_dtype_size(enum hr_dtype dtype)
 {
     static const unsigned char size[HR_DTYPE_COUNT] = {
-        [HR_U8] = 1,  [HR_I8] = 1,  [HR_U16] = 2, [HR_I16] = 2,
-        [HR_U32] = 4, [HR_I32] = 4, [HR_U64] = 8, [HR_I64] = 8,
-        [HR_F16] = 2, [HR_F32] = 4, [HR_F64] = 8, [HR_BOOL] = 1,
+        [HR_U8] = 1,  [HR_I8] = 1,   [HR_U16] = 2,  [HR_I16] = 2, [HR_U32] = 4,
+        [HR_I32] = 4, [HR_U64] = 8,  [HR_I64] = 8,  [HR_F16] = 2, [HR_F32] = 4,
+        [HR_F64] = 8, [HR_BOOL] = 1, [HR_BF16] = 2,
     };
     return (unsigned)dtype < HR_DTYPE_COUNT ? size[dtype] : 0;
 }
@@ -34,10 +34,11 @@ size_t hr_dtype_size(enum hr_dtype dtype)
 const char *hr_dtype_name(enum hr_dtype dtype)
 {
     static const char *const name[HR_DTYPE_COUNT] = {
-        [HR_U8] = "uint8",    [HR_I8] = "int8",     [HR_U16] = "uint16",
-        [HR_I16] = "int16",   [HR_U32] = "uint32",  [HR_I32] = "int32",
-        [HR_U64] = "uint64",  [HR_I64] = "int64",   [HR_F16] = "float16",
-        [HR_F32] = "float32", [HR_F64] = "float64", [HR_BOOL] = "bool",
+        [HR_U8] = "uint8",      [HR_I8] = "int8",     [HR_U16] = "uint16",
+        [HR_I16] = "int16",     [HR_U32] = "uint32",  [HR_I32] = "int32",
+        [HR_U64] = "uint64",    [HR_I64] = "int64",   [HR_F16] = "float16",
+        [HR_F32] = "float32",   [HR_F64] = "float64", [HR_BOOL] = "bool",
+        [HR_BF16] = "bfloat16",
     };
     return (unsigned)dtype < HR_DTYPE_COUNT ? name[dtype] : "unknown";
 }

@@ -77,8 +77,13 @@ void hr__async_leave(struct hr_pipeline *p);
 /* Task number n, given out by an exchange. */
 struct hr_async_task *hr__async_task(struct hr_pipeline *p, uint32_t n);
 
+/* The item that a task of the thread is about, -1: not known. No stream. */
+int64_t hr__async_item(const struct hr_pipeline *p, const struct hr_async_task *task);
+
 /* Readable when an exchange is due. */
 int hr__async_descriptor(const struct hr_pipeline *p);
+/* Any thread, while the loop's has not left: make it readable. */
+void hr__async_knock(struct hr_pipeline *p);
 /* Make it unreadable. */
 void hr__async_hush(struct hr_pipeline *p);
 

@@ -102,7 +102,6 @@ static void take_credit_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_
         return;
     credit = atomic_exchange_explicit(&sink->credit, 0, memory_order_acquire);
     hr__sched_credit(p->sched, credit, now_ns);
-    hr__source_delivered_locked(p, now_ns);
 }
 
 static void fill_sink_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED

@@ -195,13 +195,12 @@ struct hr_pipeline {
     bool has_foreign_stage;
     int32_t source_helper;  /* worker number, -1: none is needed */
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
-    uint32_t read_ahead;    /* places behind the source */
-    uint32_t first_arity;   /* items that the stage behind the source needs at once */
+    uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
+    uint32_t first_arity; /* items that the stage behind the source needs at once */
     struct hr_worker *workers;
     uint32_t worker_count;
     uint32_t num_threads;
     int64_t task_deadline_ns;
-    uint32_t fork_generation;
 
     struct hr_mutex lock;
     /* under lock */
@@ -218,6 +217,7 @@ struct hr_pipeline {
     bool runtime_dead;       /* attach was refused: the language is ending */
     int64_t source_index;
     bool source_is_prompt;
+    int64_t source_pace_ns; /* its usual time per item; 0: not known yet */
     size_t read_ahead_bytes;
     bool gate_shut;
     bool
@@ -236,14 +236,17 @@ struct hr_pipeline {
     struct hr_claim refill_claim;
     int64_t refill_took_ns;
     _Atomic uint32_t refill_ready;
-    _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
+
+    /* what each next() looks at, side by side: it finds its caches cold */
+    uint32_t fork_generation;    /* const after creation */
+    _Atomic uint32_t in_source;  /* threads inside the source; relaxed, see there */
+    _Atomic uint32_t refill_due; /* relaxed: a hint, written under lock */
     /* for consumers: written under lock (release), read by them (acquire); NULL: off */
     _Atomic(struct hr_trace *) trace;
-
     struct hr_sink sink;
     struct hr_loop loop;
     struct hr_timer watchdog;
@@ -456,6 +459,8 @@ int64_t hr__async_item_locked(const struct hr_pipeline *p,
 
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* How many items the source may be ahead. */
+uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an
  * aggregate may be larger than the rest of it. */
 bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part) HR_ENGINE_LOCKED;
@@ -473,10 +478,6 @@ void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE
 /* An item is let go that may still count as read ahead. */
 void hr__source_uncount_locked(struct hr_pipeline *p,
                                struct hr_item *item) HR_ENGINE_LOCKED;
-/* Items came back from the consumer: where nothing is between source and sink, these are
- * the ones ahead. */
-void hr__source_delivered_locked(struct hr_pipeline *p,
-                                 int64_t now_ns) HR_ENGINE_LOCKED;
 /* How many of the granted items to ask for: as many as still fit into the bytes ahead,
  * by the size of the last ones. */
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p,

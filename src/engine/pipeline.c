@@ -180,7 +180,8 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->runtime = (*plan)->runtime;
     p->has_foreign_stage = has_foreign_stage(*plan);
     p->first_arity = (*plan)->sched_stages[1].arity;
-    p->read_ahead = hr__plan_places(*plan, 0);
+    p->read_ahead_prompt = hr__plan_read_ahead(*plan, true);
+    p->read_ahead_slow = hr__plan_read_ahead(*plan, false);
     bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
     p->worker_count = p->num_threads + helper;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;
@@ -339,6 +340,9 @@ void hr__pipeline_cancel(struct hr_pipeline *p)
 
 bool hr__pipeline_in_source(const struct hr_pipeline *p)
 {
+    /* relaxed: a thread that is in there has counted itself */
+    if (atomic_load_explicit(&p->in_source, memory_order_relaxed) == 0)
+        return false; /* thread-local variables are dear to ask for in a library */
     const struct hr_worker *self = hr__worker_self();
     return (self && self->pipeline == p && self->stage == 0) ||
            hr__source_is_refilling(p);

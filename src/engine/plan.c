@@ -8,7 +8,9 @@
 #include "engine/plan.h"
 #include "base/banned.h"
 
-enum { READ_AHEAD = 16, STAGES_MAX = HR_SCHED_STAGES_MAX };
+/* How many items a source may be ahead: one that may wait, and so shows how often it was
+ * asked, and one over what is in memory (see source.c). */
+enum { READ_AHEAD = 16, READ_AHEAD_PROMPT = 256, STAGES_MAX = HR_SCHED_STAGES_MAX };
 
 /* With these any channel stays below what the scheduler allows (2^20 places): behind the
  * source it has room for two batches, elsewhere for a batch or the sink's items and for
@@ -348,12 +350,23 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* At least twice a batch, so that half of it can be refilled while the other half is used.
+ * Where nothing is between source and sink the user has set it. */
+uint32_t hr__plan_read_ahead(const struct hr_plan *plan, bool prompt)
+{
+    const struct hr_sched_stage *next = &plan->sched_stages[1];
+    bool is_sink = next->kind == HR_STAGE_SINK;
+    uint32_t least = is_sink ? plan->sink_buffer : max_u32(2, 2 * next->arity);
+    uint32_t places =
+        max_u32(prompt && !is_sink ? READ_AHEAD_PROMPT : READ_AHEAD, least);
+    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
+}
+
 /* Places between stage i and the next one: what its tasks hold, and two more, or a whole
  * batch, so that the next stage finds work. In input order a finished result keeps its
  * place until its turn: the places are the reorder window, and as many more let the other
- * tasks go on beside a slow one. Behind the source it is the read-ahead: twice a batch, so
- * that half of it can be refilled while the other half is used. Near the limit of the
- * scheduler there is less to spare. */
+ * tasks go on beside a slow one. Behind the source it is the longest read-ahead. Near the
+ * limit of the scheduler there is less to spare. */
 uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
 {
     uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
@@ -364,7 +377,7 @@ uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
         held *= 2;
     uint32_t places = held + next;
     if (i == 0)
-        places = max_u32(READ_AHEAD, max_u32(next, 2 * plan->sched_stages[1].arity));
+        return hr__plan_read_ahead(plan, true);
     return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
 }
 

@@ -109,6 +109,9 @@ enum hr_status hr__pipeline_wait(struct hr_pipeline *pipeline, uint64_t epoch,
 /* The consumer is about to attach, or has attached: workers leave and stay away. */
 void hr__pipeline_want(struct hr_pipeline *pipeline, bool wanted);
 
+/* Would a refill do something? A hint. */
+bool hr__pipeline_refill_due(const struct hr_pipeline *pipeline);
+
 /* Attached, inside next(): advance a fast foreign source if its read-ahead is half
  * used. Never waits. */
 void hr__pipeline_refill(struct hr_pipeline *pipeline);

@@ -8,13 +8,19 @@
  * One thread at a time advances it: whoever claims the source stage. There are three:
  *
  *   the consumer, inside next(): it holds the language's lock anyway. Only while the
- *       source is fast (smoothed time per item under 20 µs) and the read-ahead is at
- *       most half full, for at most 50 µs
- *   a worker in a session (session.c), on the same terms; only in plans that have
- *       foreign stages, whose workers must attach anyway
+ *       source is fast (usual time per item under 20 µs) and the read-ahead is at most
+ *       half full, for 4 µs, which is time for one batch and more; at a quarter for
+ *       20 µs. In plans with foreign stages at a quarter only
+ *   a worker in a session (session.c), at one half; only in plans that have foreign
+ *       stages, whose workers must attach anyway
  *   the source helper, a thread of its own: for slow sources always; for fast ones when
  *       the read-ahead is down to a quarter, or below what the next stage needs for one
  *       task (a batch), and nobody above has come
+ *
+ * A source that may wait is at most 16 items ahead. One that is prompt may be 256: what
+ * costs is the helper's cycle of wake, attach and park, some 10 µs. Behind a native no-op
+ * stage an item costs 0.25 µs with 256, and 0.7 to 3 with 16, depending on what else the
+ * machine does.
  *
  * Workers of native stages never advance it, so a native pipeline runs on through a lock
  * held for as long as the read-ahead lasts. Measured beside a main thread that computes
@@ -32,13 +38,34 @@
 
 #define FAST_NS 20000
 #define HELPER_SLICE_NS 1000000
-#define REFILL_SLICE_NS 50000
+#define PULL_SLICE_NS 20000
+#define REFILL_SLICE_NS 4000 /* by the consumer, while there is no hurry */
 #define READ_AHEAD_BYTES (64u << 20)
 
 bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
-    int64_t ema_ns = p->stages[0].ema_ns;
-    return p->source_is_prompt && ema_ns > 0 && ema_ns < FAST_NS && !p->pass_begins;
+    return p->source_is_prompt && p->source_pace_ns > 0 &&
+           p->source_pace_ns < FAST_NS && !p->pass_begins;
+}
+
+/* The time per item, which falls at once but rises at most twofold by one pull: one in
+ * whose midst the thread lost its core says nothing of the source, and a source that is
+ * not fast has its helper come for each item, beside a main thread that computes at 5 ms
+ * each. */
+static void note_pace_locked(struct hr_pipeline *p, int64_t took_ns,
+                             uint32_t items) HR_ENGINE_LOCKED
+{
+    if (items == 0)
+        return;
+    int64_t each_ns = took_ns / items + 1;
+    int64_t pace_ns = p->source_pace_ns;
+    if (pace_ns == 0)
+        p->source_pace_ns = each_ns;
+    else if (each_ns < pace_ns)
+        p->source_pace_ns -= (pace_ns - each_ns + 1) / 2;
+    else
+        p->source_pace_ns +=
+            (each_ns < 9 * pace_ns ? each_ns - pace_ns : 8 * pace_ns) / 8;
 }
 
 static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
@@ -48,10 +75,15 @@ static uint32_t filled_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED
     return fill.filled;
 }
 
+uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p)
+{
+    return p->source_is_prompt ? p->read_ahead_prompt : p->read_ahead_slow;
+}
+
 bool hr__source_low_locked(const struct hr_pipeline *p, uint32_t part)
 {
     uint32_t filled = filled_locked(p);
-    return filled <= p->read_ahead / part || filled < p->first_arity;
+    return filled <= hr__source_read_ahead_locked(p) / part || filled < p->first_arity;
 }
 
 bool hr__source_helper_due_locked(const struct hr_pipeline *p)
@@ -65,7 +97,7 @@ bool hr__source_helper_due_locked(const struct hr_pipeline *p)
     return !p->has_foreign_stage && hr__source_low_locked(p, 4);
 }
 
-/* ---- bytes ---- */
+/* ---- how far ahead ---- */
 
 static size_t item_bytes(const struct hr_item *item)
 {
@@ -73,22 +105,27 @@ static size_t item_bytes(const struct hr_item *item)
     return value->cls && value->cls->nbytes ? value->cls->nbytes(value) : 0;
 }
 
-/* Too many bytes ahead close the gate, but never below what the next stage needs for one
- * task: an aggregate would wait for ever. */
+/* Too many bytes or items ahead close the gate, but never below what the next stage needs
+ * for one task: an aggregate would wait for ever. The places behind the source are as many
+ * as one that is prompt may fill. */
 void hr__source_set_gate_locked(struct hr_pipeline *p, int64_t now_ns)
 {
-    bool open =
-        p->read_ahead_bytes < READ_AHEAD_BYTES || filled_locked(p) < p->first_arity;
+    uint32_t filled = filled_locked(p);
+    bool open = (p->read_ahead_bytes < READ_AHEAD_BYTES &&
+                 filled < hr__source_read_ahead_locked(p)) ||
+                filled < p->first_arity;
     if (open == !p->gate_shut)
         return;
     p->gate_shut = !open;
     hr__sched_gate(p->sched, 0, open, now_ns);
 }
 
-/* Tell the consumer, who looks without the lock, whether a refill would do something. */
+/* Tell the consumer, who looks without the lock, whether a refill is wanted. Where workers
+ * attach anyway they come at one half; it comes at a quarter, if they did not. */
 static void set_refill_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 {
-    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, 2);
+    uint32_t part = p->has_foreign_stage ? 4 : 2;
+    bool due = hr__source_is_fast_locked(p) && hr__source_low_locked(p, part);
     atomic_store_explicit(&p->refill_due, due, memory_order_relaxed); /* a hint */
 }
 
@@ -96,23 +133,17 @@ void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim
                              int64_t now_ns)
 {
     set_refill_due_locked(p);
-    if (p->read_ahead_bytes == 0)
-        return;
-    for (uint32_t i = 0; i < claim->input_count; i++)
-        hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));
-    hr__source_set_gate_locked(p, now_ns);
+    if (p->read_ahead_bytes > 0)
+        for (uint32_t i = 0; i < claim->input_count; i++)
+            hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));
+    if (p->gate_shut)
+        hr__source_set_gate_locked(p, now_ns);
 }
 
 void hr__source_uncount_locked(struct hr_pipeline *p, struct hr_item *item)
 {
     p->read_ahead_bytes -= item->bytes;
     item->bytes = 0;
-}
-
-void hr__source_delivered_locked(struct hr_pipeline *p, int64_t now_ns)
-{
-    if (p->stage_count == 2 && p->source_item_bytes > 0)
-        hr__source_set_gate_locked(p, now_ns);
 }
 
 uint32_t hr__source_grant_locked(const struct hr_pipeline *p, uint32_t grant)
@@ -140,8 +171,10 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
     struct hr_stage *stage = &p->stages[claim->stage];
     hr_handle handles[HR_SCHED_GRANT_MAX];
     bool typical = !p->pass_begins || stage->ema_ns == 0;
-    if (!stage->on_loop) /* that one has accounts of its own, and is never fast */
+    if (!stage->on_loop) { /* that one has accounts of its own, and is never fast */
         hr__stage_account_locked(stage, took_ns, typical ? call->out_count : 0);
+        note_pace_locked(p, took_ns, typical ? call->out_count : 0);
+    }
     p->pass_begins = call->outcome == HR_TASK_EPOCH;
     p->source_is_prompt = call->prompt;
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, NULL, call->out,
@@ -221,7 +254,7 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
     uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
     hr__engine_unlock(p, after);
     prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
-    ask_source_locked(w, now_ns, *now_ns + REFILL_SLICE_NS, after);
+    ask_source_locked(w, now_ns, *now_ns + PULL_SLICE_NS, after);
     hr__engine_pump_locked(p, *now_ns, after);
     return true;
 }
@@ -331,13 +364,11 @@ void hr__source_finish_refill_locked(struct hr_pipeline *p, int64_t now_ns,
         hr__engine_wake_helper_locked(p, after);
 }
 
-/* Claim the source for the consumer. Lock held. filled_max: begin at half, go on to the
- * brim, so that a batch is replaced by a batch. */
-static bool claim_refill_locked(struct hr_pipeline *p, uint32_t filled_max,
-                                int64_t now_ns) HR_ENGINE_LOCKED
+/* Claim the source for the consumer. Lock held. */
+static bool claim_refill_locked(struct hr_pipeline *p, int64_t now_ns) HR_ENGINE_LOCKED
 {
     return !p->ended && !p->cancelled && hr__sched_failed_stage(p->sched) < 0 &&
-           hr__source_is_fast_locked(p) && filled_locked(p) <= filled_max &&
+           hr__source_is_fast_locked(p) &&
            hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &p->refill_claim);
 }
 
@@ -365,9 +396,12 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     struct hr_foreign *foreign = &p->stages[0].foreign;
     struct refill refill = {p, refills};
     refills = &refill;
+    /* relaxed: for this thread; see hr__pipeline_in_source */
+    atomic_fetch_add_explicit(&p->in_source, 1, memory_order_relaxed);
     hr__call_clear(&p->refill_call); /* of the time before */
     prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    atomic_fetch_sub_explicit(&p->in_source, 1, memory_order_relaxed); /* above */
     refills = refill.outer;
     int64_t end_ns = HR_SYS(now_ns)();
     p->refill_took_ns = end_ns - now_ns;
@@ -381,7 +415,8 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
 static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after *after)
     HR_RELEASE(hr__engine_role)
 {
-    int64_t until_ns = now_ns + REFILL_SLICE_NS;
+    bool hurry = hr__source_low_locked(p, 4);
+    int64_t until_ns = now_ns + (hurry ? PULL_SLICE_NS : REFILL_SLICE_NS);
     do {
         uint32_t grant = hr__source_grant_locked(p, p->refill_claim.grant);
         hr__engine_unlock(p, after);
@@ -391,18 +426,23 @@ static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after
         now_ns = HR_SYS(now_ns)();
         if (atomic_load_explicit(&p->refill_ready, memory_order_acquire))
             hr__source_finish_refill_locked(p, now_ns, after);
-    } while (now_ns < until_ns && claim_refill_locked(p, p->read_ahead, now_ns));
+    } while (now_ns < until_ns && claim_refill_locked(p, now_ns));
     hr__engine_unlock(p, after);
+}
+
+bool hr__pipeline_refill_due(const struct hr_pipeline *p)
+{
+    return atomic_load_explicit(&p->refill_due, memory_order_relaxed) != 0; /* a hint */
 }
 
 void hr__pipeline_refill(struct hr_pipeline *p)
 {
     struct hr_after after = {0};
-    if (!atomic_load_explicit(&p->refill_due, memory_order_relaxed) ||
-        !hr__engine_try_lock(p))
+    if (!hr__pipeline_refill_due(p) || !hr__engine_try_lock(p))
         return;
     int64_t now_ns = HR_SYS(now_ns)();
-    if (!claim_refill_locked(p, p->read_ahead / 2, now_ns)) {
+    bool due = hr__pipeline_refill_due(p); /* still */
+    if (!due || !claim_refill_locked(p, now_ns)) {
         hr__engine_unlock(p, &after);
         return;
     }

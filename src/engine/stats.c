@@ -74,7 +74,7 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     if (i > 0) {
         struct hr_edge_fill fill;
         hr__sched_edge_fill(p->sched, i - 1, &fill);
-        out->capacity = fill.capacity;
+        out->capacity = i == 1 ? hr__source_read_ahead_locked(p) : fill.capacity;
         if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
             out->queued = fill.filled;
     }

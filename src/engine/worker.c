@@ -192,6 +192,11 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
 void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns)
 {
+    if ((stage == 0) != (w->stage == 0)) { /* relaxed: for this thread; see there */
+        uint32_t change = stage == 0 ? 1 : UINT32_MAX;
+        atomic_fetch_add_explicit(&w->pipeline->in_source, change,
+                                  memory_order_relaxed);
+    }
     w->stage = stage;
     atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;

@@ -214,25 +214,24 @@ static enum hr_status put_data(struct hr__apng *a, uint8_t **to, struct hr_error
 static enum hr_status decode(struct hr__apng *a, const uint8_t *data, size_t size,
                              uint8_t *rgba, struct hr_error *err)
 {
-    struct hr_image_options options = *a->in.options;
+    struct hr_image_options options;
     struct hr__input in = {data, size, &options, a->in.ctx};
     struct hr__canvas canvas = {
         .ctx = a->in.ctx, .options = &options, .easel = &a->easel, .slot = rgba};
     struct hr__picture picture = {0};
     enum hr_status status;
 
-    options.width = 0;
-    options.height = 0;
+    hr_image_options_init(&options);
     options.pix_fmt = HR_RGBA;
-    options.background = -1;
     options.orientation = HR_ORIENTATION_IGNORE;
-    options.icc = HR_ICC_IGNORE;
-    options.allow_truncated = 0;
+    options.side_max = a->in.options->side_max;
     status = a->png->open(a->decoder, &in, &picture, err);
     if (status == HR_OK)
         status = hr__canvas_begin(&canvas, &picture, err);
     if (status == HR_OK)
         status = a->png->read(a->decoder, &canvas, err);
+    if (status == HR_OK)
+        hr__canvas_flush(&canvas);
     hr__canvas_end(&canvas);
     a->png->close(a->decoder);
     return status;

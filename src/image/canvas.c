@@ -1,14 +1,15 @@
 /* The way of the rows: see canvas.h.
  *
- *     decoded rows -> colours by profile -> converted to the output's pixels
- *                  -> resized -> turned -> output
+ *     decoded rows -> colours by profile -> converted to the output's pixels -> tail
+ *     decoded planes -------------------------------------------------------> tail
  *
  * Each step is left out where it would change nothing, so the common ways are short: a
  * picture in the output's own pixels and size is decoded straight into its place; one
- * that is only scaled goes through a few staging rows, warm in the cache, and the
- * resampler writes the output. Where a picture is to be turned too, it is turned last,
- * when it is small: the resampler is told so and gives the bytes that turning first
- * would have given.
+ * that is only scaled goes through a few staging rows, warm in the cache.
+ *
+ * A codec that can give planes says so in the picture; it is asked for them where the
+ * picture changes its size and nobody wants the exact bytes of the way over RGB, nor
+ * rows: a profile's colours, or what there is of a damaged picture.
  *
  * With alpha in the output a picture is resized with its colours multiplied by alpha,
  * as Pillow does, so that the colour of transparent pixels does not bleed. */
@@ -53,147 +54,101 @@ static void staging_rows(const struct hr__staging *s, uint8_t **rows, int n)
 
 /* ---- begin ---- */
 
-/* Blacken what the picture leaves free; with alpha that is transparent black. */
-static void clear_margins(const struct hr__canvas *c, uint8_t *pixels)
-{
-    const struct hr__fit *f = &c->fit;
-    size_t left = (size_t)f->put_x * c->pixel_bytes;
-    size_t middle = (size_t)f->kept_width * c->pixel_bytes;
-    size_t above = (size_t)f->put_y;
-    size_t below = (size_t)f->out_height - above - (size_t)f->kept_height;
-
-    memset(pixels, 0, above * c->stride);
-    memset(pixels + ((size_t)f->out_height - below) * c->stride, 0, below * c->stride);
-    if (middle == c->stride)
-        return;
-    for (size_t y = above; y < (size_t)f->out_height - below; y++) {
-        memset(pixels + y * c->stride, 0, left);
-        memset(pixels + y * c->stride + left + middle, 0, c->stride - left - middle);
-    }
-}
-
-/* Make the output unless there is one. */
-static enum hr_status prepare_output(struct hr__canvas *c, struct hr_error *err)
-{
-    const struct hr__fit *f = &c->fit;
-    enum hr_pix_fmt pix_fmt = c->options->pix_fmt;
-    enum hr_dtype dtype = hr__pix_fmt_bytes(pix_fmt) == 2 ? HR_U16 : HR_U8;
-    int64_t shape[3] = {f->out_height, f->out_width, hr__pix_fmt_channels(pix_fmt)};
-    uint8_t *pixels = c->slot;
-    enum hr_status status;
-
-    c->stride = (size_t)f->out_width * c->pixel_bytes;
-    if (pixels == NULL) {
-        status = hr__limits_target(c->options, f->out_width, f->out_height,
-                                   c->pixel_bytes, err);
-        if (status == HR_OK)
-            status = hr_array_alloc(dtype, 3, shape, &c->array, err);
-        if (status != HR_OK)
-            return status;
-        pixels = hr_array_data(c->array);
-    }
-    clear_margins(c, pixels);
-    c->origin =
-        pixels + (size_t)f->put_y * c->stride + (size_t)f->put_x * c->pixel_bytes;
-    return HR_OK;
-}
-
-/* The way from the stored picture to the resized, not yet turned one: the fit, seen
- * through the turn. */
-static void plan_resize(const struct hr__canvas *c, struct hr__resample_plan *p)
-{
-    const struct hr__fit *f = &c->fit;
-    bool across = c->turn.transposed;
-
-    *p = (struct hr__resample_plan){
-        .width = c->width,
-        .height = c->height,
-        .scaled_width = across ? f->scaled_height : f->scaled_width,
-        .scaled_height = across ? f->scaled_width : f->scaled_height,
-        .cut_x = across ? f->cut_y : f->cut_x,
-        .cut_y = across ? f->cut_x : f->cut_y,
-        .kept_width = across ? f->kept_height : f->kept_width,
-        .kept_height = across ? f->kept_width : f->kept_height,
-        .channels = hr__pix_fmt_channels(c->options->pix_fmt),
-        .algo = c->options->algo,
-        .wide = hr__pix_fmt_bytes(c->options->pix_fmt) == 2,
-        .mirror_x = c->turn.mirror_x,
-        .mirror_y = c->turn.mirror_y,
-        .transposed = across,
-    };
-    if (p->mirror_x)
-        p->cut_x = p->scaled_width - p->cut_x - p->kept_width;
-    if (p->mirror_y)
-        p->cut_y = p->scaled_height - p->cut_y - p->kept_height;
-}
-
-static enum hr_status prepare_resize(struct hr__canvas *c,
-                                     const struct hr__resample_plan *plan,
+/* The output's pixels: made, unless there is a slot. */
+static enum hr_status prepare_output(struct hr__canvas *c,
+                                     const struct hr__tail_plan *plan, void **pixels,
                                      struct hr_error *err)
 {
-    uint8_t *out = c->origin;
-    size_t stride = c->stride;
+    int64_t w = plan->fit.out_width;
+    int64_t h = plan->fit.out_height;
+    int64_t channels = plan->form.channels;
+    int64_t last[3] = {h, w, channels};
+    int64_t first[3] = {channels, h, w};
+    size_t bytes = (size_t)channels * hr_dtype_size(plan->form.dtype);
     enum hr_status status;
 
-    if (!hr__turn_is_none(&c->turn)) {
-        stride = (size_t)plan->kept_width * c->pixel_bytes;
-        status = hr_buffer_new(stride * (size_t)plan->kept_height, &c->resized, err);
-        if (status != HR_OK)
-            return status;
-        out = hr_buffer_data(c->resized);
+    *pixels = c->slot;
+    if (c->slot != NULL)
+        return HR_OK;
+    status = hr__limits_target(c->options, w, h, bytes, err);
+    if (status == HR_OK)
+        status =
+            hr_array_alloc(plan->form.dtype, 3,
+                           plan->form.layout == HR_CHW ? first : last, &c->array, err);
+    if (status == HR_OK)
+        *pixels = hr_array_data(c->array);
+    return status;
+}
+
+/* Which way up it is to be shown, and where it lands. */
+static struct hr__turn find_place(const struct hr_image_options *o,
+                                  const struct hr__picture *picture,
+                                  struct hr__fit *fit)
+{
+    bool applies = o->orientation == HR_ORIENTATION_APPLY;
+    struct hr__turn turn = hr__turn_of(applies ? picture->orientation : 1);
+    struct hr__take take = {.width = picture->width, .height = picture->height};
+
+    if (turn.transposed) {
+        take.width = picture->height;
+        take.height = picture->width;
     }
-    return hr__resample_begin(&c->easel->resampler, plan, out, stride, err);
-}
-
-static struct hr__turn turn_of(const struct hr_image_options *o,
-                               const struct hr__picture *picture)
-{
-    return hr__turn_of(o->orientation == HR_ORIENTATION_APPLY ? picture->orientation
-                                                              : 1);
-}
-
-static void fit(const struct hr_image_options *o, const struct hr__picture *picture,
-                bool transposed, struct hr__fit *out)
-{
-    hr__fit(transposed ? picture->height : picture->width,
-            transposed ? picture->width : picture->height, o, out);
+    hr__fit(&take, o, fit);
+    return turn;
 }
 
 void hr__canvas_target(const struct hr_image_options *options,
                        const struct hr__picture *picture, int64_t *width,
                        int64_t *height)
 {
-    struct hr__fit f;
+    struct hr__fit fit;
 
-    fit(options, picture, turn_of(options, picture).transposed, &f);
-    *width = f.out_width;
-    *height = f.out_height;
+    (void)find_place(options, picture, &fit);
+    *width = fit.out_width;
+    *height = fit.out_height;
 }
 
-/* What becomes of the pixels, and by which steps. */
-static void choose_steps(struct hr__canvas *c, const struct hr__picture *picture)
+/* What becomes of the picture. */
+static void plan_tail(const struct hr__canvas *c, const struct hr__picture *picture,
+                      struct hr__tail_plan *plan)
 {
     const struct hr_image_options *o = c->options;
 
-    c->width = picture->width;
-    c->height = picture->height;
-    c->rows_put = 0;
-    c->turn = turn_of(o, picture);
-    fit(o, picture, c->turn.transposed, &c->fit);
-    c->pixel_bytes = (size_t)hr__pix_fmt_channels(o->pix_fmt) *
-                     (size_t)hr__pix_fmt_bytes(o->pix_fmt);
+    *plan = (struct hr__tail_plan){
+        .width = picture->width,
+        .height = picture->height,
+        .flip = false,
+        .algo = o->algo,
+        .reversed = o->pix_fmt == HR_BGR24,
+    };
+    plan->turn = find_place(o, picture, &plan->fit);
+    hr__form_of(o, &plan->form);
+    plan->premultiplied = hr__tail_resizes(plan) && o->pix_fmt == HR_RGBA &&
+                          o->background < 0 && picture->channels % 2 == 0;
+}
+
+static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *picture,
+                         const struct hr__tail_plan *plan)
+{
+    enum hr_pix_fmt fmt = c->options->pix_fmt;
+
+    return picture->yuv.count > 0 && !c->options->exact && hr__tail_resizes(plan) &&
+           c->colours == NULL && !c->options->allow_truncated &&
+           (fmt == HR_RGB24 || fmt == HR_BGR24 || fmt == HR_GRAY) &&
+           hr__planes_can(&plan->fit);
+}
+
+static void plan_conversion(struct hr__canvas *c, const struct hr__picture *picture,
+                            const struct hr__tail_plan *plan)
+{
     c->conversion = (struct hr__conversion){
         .channels = picture->channels,
         .sample_bytes = picture->sample_bytes,
-        .to = o->pix_fmt,
-        .background = o->background,
+        .to = c->options->pix_fmt,
+        .background = c->options->background,
+        .premultiply = plan->premultiplied,
     };
-}
-
-static bool keeps_size(const struct hr__resample_plan *p)
-{
-    return p->kept_width == p->width && p->kept_height == p->height &&
-           p->scaled_width == p->width && p->scaled_height == p->height;
+    c->converts = !hr__convert_keeps(&c->conversion);
 }
 
 size_t hr__canvas_row_bytes(const struct hr__canvas *c)
@@ -205,38 +160,38 @@ size_t hr__canvas_row_bytes(const struct hr__canvas *c)
 
 static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
 {
+    enum hr_pix_fmt to = c->conversion.to;
+    size_t converted = (size_t)hr__pix_fmt_channels(to) * (size_t)hr__pix_fmt_bytes(to);
     enum hr_status status;
 
-    if (c->direct)
+    if (c->planar)
         return HR_OK;
     status = staging_reserve(&c->easel->decoded, hr__canvas_row_bytes(c), err);
     if (status == HR_OK && c->converts)
-        status = staging_reserve(&c->easel->converted,
-                                 (size_t)c->width * c->pixel_bytes, err);
+        status =
+            staging_reserve(&c->easel->converted, (size_t)c->width * converted, err);
     return status;
 }
 
 enum hr_status hr__canvas_begin(struct hr__canvas *c, const struct hr__picture *picture,
                                 struct hr_error *err)
 {
-    struct hr__resample_plan plan;
+    struct hr__tail_plan plan;
+    void *pixels;
     enum hr_status status;
 
-    choose_steps(c, picture);
-    plan_resize(c, &plan);
-    c->resizes = !keeps_size(&plan);
-    c->conversion.premultiply = c->resizes && c->options->pix_fmt == HR_RGBA &&
-                                c->options->background < 0 &&
-                                picture->channels % 2 == 0;
-    c->converts = !hr__convert_keeps(&c->conversion);
-    c->direct = !c->converts && !c->resizes && hr__turn_is_none(&c->turn);
-    status = prepare_output(c, err);
+    c->width = picture->width;
+    c->height = picture->height;
+    c->rows_put = 0;
+    plan_tail(c, picture, &plan);
+    c->planar = wants_planes(c, picture, &plan);
+    plan_conversion(c, picture, &plan);
+    status = prepare_output(c, &plan, &pixels, err);
     if (status == HR_OK)
         status = prepare_staging(c, err);
-    if (status == HR_OK && c->resizes)
-        status = prepare_resize(c, &plan, err);
-    hr__placement_init(&c->placement, &c->turn, plan.kept_width, plan.kept_height,
-                       c->origin, c->stride, c->pixel_bytes);
+    if (status == HR_OK)
+        status = hr__tail_begin(&c->easel->tail, &plan,
+                                c->planar ? &picture->yuv : NULL, pixels, err);
     return status;
 }
 
@@ -247,46 +202,14 @@ int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
     int64_t left = c->height - c->rows_put;
     int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
 
-    if (!c->direct)
-        staging_rows(&c->easel->decoded, rows, n);
-    for (int i = 0; c->direct && i < n; i++)
-        rows[i] = c->origin + (size_t)(c->rows_put + i) * c->stride;
+    staging_rows(&c->easel->decoded, rows, n);
+    for (int i = 0; !c->converts && i < n; i++) {
+        uint8_t *place = hr__tail_in_place(&c->easel->tail, c->rows_put + i);
+
+        if (place != NULL)
+            rows[i] = place;
+    }
     return n;
-}
-
-/* The resized picture is whole: turn it, and take alpha out of its colours. */
-static void finish(struct hr__canvas *c)
-{
-    const struct hr__resample_plan *p = &c->easel->resampler.plan;
-    const uint8_t *from = c->resized != NULL ? hr_buffer_data(c->resized) : NULL;
-    size_t stride = (size_t)p->kept_width * c->pixel_bytes;
-
-    for (int64_t y = 0; from != NULL && y < p->kept_height; y += HR_PUSH_ROWS) {
-        int64_t left = p->kept_height - y;
-        int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
-        const uint8_t *rows[HR_PUSH_ROWS];
-
-        for (int i = 0; i < n; i++)
-            rows[i] = from + (size_t)(y + i) * stride;
-        hr__place_rows(&c->placement, rows, y, n, p->kept_width);
-    }
-    for (int64_t y = 0; c->conversion.premultiply && y < c->fit.kept_height; y++)
-        hr__unpremultiply_row(c->origin + (size_t)y * c->stride,
-                              (size_t)c->fit.kept_width);
-}
-
-static void put_in_place(struct hr__canvas *c, const uint8_t *const *rows, int n)
-{
-    if (!c->direct) {
-        hr__place_rows(&c->placement, rows, c->rows_put, n, c->width);
-        return;
-    }
-    for (int i = 0; i < n; i++) {
-        uint8_t *to = c->origin + (size_t)(c->rows_put + i) * c->stride;
-
-        if (to != rows[i])
-            memcpy(to, rows[i], (size_t)c->width * c->pixel_bytes);
-    }
 }
 
 /* Colours are converted in rows of our own, where the codec put them already or to
@@ -318,13 +241,8 @@ enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, 
             hr__convert_row(&c->conversion, rows[i], converted[i], (size_t)c->width);
         rows = (const uint8_t *const *)converted;
     }
-    if (c->resizes)
-        hr__resample_push(&c->easel->resampler, rows, n);
-    else
-        put_in_place(c, rows, n);
+    hr__tail_push(&c->easel->tail, rows, n);
     c->rows_put += n;
-    if (c->resizes && c->rows_put == c->height)
-        finish(c);
     return hr_ctx_check(c->ctx, err);
 }
 
@@ -344,14 +262,35 @@ enum hr_status hr__canvas_put_all(struct hr__canvas *c, const uint8_t *pixels,
     return status;
 }
 
+int hr__canvas_planes(const struct hr__canvas *c)
+{
+    return c->easel->tail.planes.plan.count;
+}
+
+void hr__canvas_plane_rows(struct hr__canvas *c, int plane, uint8_t **rows)
+{
+    hr__tail_plane_rows(&c->easel->tail, plane, rows);
+}
+
+enum hr_status hr__canvas_put_planes(struct hr__canvas *c, struct hr_error *err)
+{
+    hr__tail_put_planes(&c->easel->tail);
+    return hr_ctx_check(c->ctx, err);
+}
+
+void hr__canvas_flush(struct hr__canvas *c)
+{
+    hr__tail_flush(&c->easel->tail);
+}
+
 void hr__canvas_end(struct hr__canvas *c)
 {
-    hr_buffer_unref(&c->resized);
+    hr__tail_end(&c->easel->tail);
 }
 
 void hr__easel_fini(struct hr__easel *easel)
 {
-    hr__resampler_fini(&easel->resampler);
+    hr__tail_fini(&easel->tail);
     hr__free(easel->decoded.rows);
     hr__free(easel->converted.rows);
     *easel = (struct hr__easel){0};

@@ -1,16 +1,15 @@
-/* canvas.h - where a decoder's rows go: through conversion, resize and orientation to
- * their place in the output.
+/* canvas.h - where a decoder's rows go: through conversion into the tail, which brings
+ * them to their place in the output.
  *
  *     begin(picture) -> { rows() -> decode into them -> put() } until all rows are put
+ *                       -> flush -> end
  */
 #ifndef HR_IMAGE_CANVAS_H
 #define HR_IMAGE_CANVAS_H
 
 #include "image/codec.h"
 #include "image/pixels.h"
-#include "image/fit.h"
-#include "image/place.h"
-#include "image/resample.h"
+#include "image/tail.h"
 
 /* Rows that a worker keeps, with room for HR_PUSH_ROWS. */
 struct hr__staging {
@@ -21,7 +20,7 @@ struct hr__staging {
 
 /* What a worker keeps from picture to picture. */
 struct hr__easel {
-    struct hr__resampler resampler;
+    struct hr__tail tail;
     struct hr__staging decoded;
     struct hr__staging converted;
 };
@@ -37,17 +36,9 @@ struct hr__canvas {
     struct hr_array *array; /* owned by the caller from then on */
     int64_t width;          /* of the stored picture */
     int64_t height;
-    struct hr__fit fit; /* of the shown one */
     struct hr__conversion conversion;
-    struct hr__turn turn;
-    struct hr__placement placement; /* of stored pixels, or resized ones */
-    size_t pixel_bytes;             /* of the output */
-    size_t stride;                  /* of the output */
-    uint8_t *origin;                /* the first kept pixel in the output */
-    struct hr_buffer *resized;      /* the resized picture before it is turned */
-    bool converts;                  /* rows go through conversion */
-    bool resizes;                   /* rows go through the resampler */
-    bool direct;                    /* rows are decoded in place */
+    bool converts; /* rows go through conversion */
+    bool planar;   /* the decoder is to give planes, not rows */
     int64_t rows_put;
 };
 
@@ -79,6 +70,17 @@ HR_MUST_USE enum hr_status hr__canvas_put(struct hr__canvas *canvas,
 HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
                                               const uint8_t *pixels, size_t stride,
                                               int64_t n, struct hr_error *err);
+
+/* If canvas.planar: how many planes are wanted, 1 (luma) or 3. */
+int hr__canvas_planes(const struct hr__canvas *canvas);
+/* Instead of rows, if canvas.planar: where to decode the next group of a plane to,
+ * rows[group], and that the next group of every plane is there. */
+void hr__canvas_plane_rows(struct hr__canvas *canvas, int plane, uint8_t **rows);
+HR_MUST_USE enum hr_status hr__canvas_put_planes(struct hr__canvas *canvas,
+                                                 struct hr_error *err);
+
+/* All is given. */
+void hr__canvas_flush(struct hr__canvas *canvas);
 
 /* Drop what begin made, but for the array. */
 void hr__canvas_end(struct hr__canvas *canvas);

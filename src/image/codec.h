@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "headrace/image.h"
+#include "image/yuv.h"
 
 struct hr__canvas;
 
@@ -41,7 +42,9 @@ struct hr__picture {
     int64_t frames;      /* 0 counts as 1 */
     uint64_t raw_bytes;  /* of all stored samples, for the limit on expansion */
     uint64_t work_bytes; /* held while decoding, beyond a few rows: decoded bytes too */
-    const uint8_t *icc;  /* the colour profile, borrowed until close, or NULL */
+    struct hr__yuv
+        yuv; /* that read gives where the canvas asks; count 0: it does not */
+    const uint8_t *icc; /* the colour profile, borrowed until close, or NULL */
     size_t icc_size;
 };
 

@@ -21,18 +21,26 @@ static void centre(int64_t scaled, int64_t out, int64_t *cut, int64_t *kept,
     *kept = scaled < out ? scaled : out;
 }
 
-void hr__fit(int64_t width, int64_t height, const struct hr_image_options *options,
+void hr__fit(const struct hr__take *take, const struct hr_image_options *options,
              struct hr__fit *out)
 {
+    int64_t width = take->width;
+    int64_t height = take->height;
     int64_t w = options->width != 0 ? options->width : width;
     int64_t h = options->height != 0 ? options->height : height;
     /* True when w / width < h / height: filling the width leaves rows free. */
     int wide = w * height < h * width;
 
-    out->out_width = w;
-    out->out_height = h;
-    out->scaled_width = w;
-    out->scaled_height = h;
+    *out = (struct hr__fit){
+        .take_x = take->x,
+        .take_y = take->y,
+        .take_width = width,
+        .take_height = height,
+        .scaled_width = w,
+        .scaled_height = h,
+        .out_width = w,
+        .out_height = h,
+    };
     if (options->mode == HR_SCALE_PAD || options->mode == HR_SCALE_CROP) {
         if (wide == (options->mode == HR_SCALE_PAD))
             out->scaled_height = scale(w, height, width);

@@ -4,12 +4,24 @@
 
 #include "headrace/image.h"
 
-/* The picture is scaled as a whole; the kept rectangle of that is put at (put_x, put_y)
- * of the output. */
+/* What is taken of a picture: a rectangle inside it. */
+struct hr__take {
+    int64_t x;
+    int64_t y;
+    int64_t width;
+    int64_t height;
+};
+
+/* The taken rectangle is scaled as if it were all there is; the kept rectangle of that
+ * is put at (put_x, put_y) of the output. */
 struct hr__fit {
+    int64_t take_x;
+    int64_t take_y;
+    int64_t take_width;
+    int64_t take_height;
     int64_t scaled_width;
     int64_t scaled_height;
-    int64_t cut_x; /* the kept rectangle in the scaled picture */
+    int64_t cut_x; /* the kept rectangle in the scaled one */
     int64_t cut_y;
     int64_t kept_width;
     int64_t kept_height;
@@ -19,8 +31,8 @@ struct hr__fit {
     int64_t out_height;
 };
 
-/* width, height: the picture's, 1 … 2^31 - 1, as are the targets in options. */
-void hr__fit(int64_t width, int64_t height, const struct hr_image_options *options,
+/* Sides of the rectangle and targets in options: 1 … 2^31 - 1 (targets also 0). */
+void hr__fit(const struct hr__take *take, const struct hr_image_options *options,
              struct hr__fit *out);
 
 #endif

@@ -76,7 +76,9 @@ static void where(const struct jpeg *j, char *out, size_t size)
     const struct jpeg_decompress_struct *lib = &j->lib;
 
     if (j->started)
-        snprintf(out, size, "after %u of %u rows", lib->output_scanline,
+        snprintf(out, size, "after %u of %u rows",
+                 lib->output_scanline < lib->image_height ? lib->output_scanline
+                                                          : lib->image_height,
                  lib->image_height);
     else if (lib->input_scan_number > 0)
         snprintf(out, size, "in scan %d", lib->input_scan_number);
@@ -279,6 +281,49 @@ static uint64_t coefficient_bytes(const struct hr__jpeg_header *h)
     return blocks * sizeof(JBLOCK);
 }
 
+/* How libjpeg would bring a plane with a factor of 1 / x, 1 / y to full size. */
+static void choose_upsampling(struct hr__plane *p)
+{
+    bool fancy = (p->factor_x == 2 && p->factor_y <= 2 && p->width > 2) ||
+                 (p->factor_x == 1 && p->factor_y == 2);
+
+    p->upsampling_x = fancy ? HR_UPSAMPLE_CENTRED : HR_UPSAMPLE_REPEAT;
+    p->upsampling_y = p->upsampling_x;
+}
+
+/* What libjpeg's raw data will be; no planes where that has surprises. */
+static void describe_planes(const struct hr__jpeg_header *h, struct hr__yuv *out)
+{
+    int across = 1;
+    int down = 1;
+
+    if (h->bits != 8 || (h->components != 1 && !h->ycc))
+        return;
+    for (int i = 0; i < h->components; i++) {
+        across = across > h->sampling[i] >> 4 ? across : h->sampling[i] >> 4;
+        down = down > (h->sampling[i] & 15) ? down : h->sampling[i] & 15;
+    }
+    for (int i = 0; i < h->components; i++) {
+        int x = h->sampling[i] >> 4;
+        int y = h->sampling[i] & 15;
+        struct hr__plane *p = &out->plane[i];
+
+        if (x == 0 || y == 0 || across > 4 || down > 4 || across % x != 0 ||
+            down % y != 0)
+            return;
+        p->factor_x = across / x;
+        p->factor_y = down / y;
+        p->width = (h->width + p->factor_x - 1) / p->factor_x;
+        p->height = (h->height + p->factor_y - 1) / p->factor_y;
+        p->group = y * DCTSIZE;
+        p->row_bytes = (p->width + DCTSIZE - 1) / DCTSIZE * DCTSIZE;
+        choose_upsampling(p);
+    }
+    out->count = h->components;
+    out->space = HR_COLOUR_BT601;
+    out->range = HR_RANGE_FULL;
+}
+
 static enum hr_status read_profile(struct jpeg *j, struct hr__picture *out,
                                    struct hr_error *err)
 {
@@ -326,6 +371,7 @@ static enum hr_status describe(struct jpeg *j, struct hr__picture *out,
     out->orientation = h->orientation;
     out->raw_bytes = (uint64_t)h->width * (uint64_t)h->height * (uint64_t)h->components;
     out->work_bytes = h->several_scans ? coefficient_bytes(h) : 0;
+    describe_planes(h, &out->yuv);
     return read_profile(j, out, err);
 }
 
@@ -409,6 +455,21 @@ static void reserve_cmyk(struct jpeg *j)
     j->cmyk_bytes = bytes;
 }
 
+/* The planes were described by the header alone; what comes must be that. */
+static void check_planes(struct jpeg *j)
+{
+    const struct jpeg_decompress_struct *lib = &j->lib;
+    J_COLOR_SPACE space = lib->num_components == 1 ? JCS_GRAYSCALE : JCS_YCbCr;
+    bool same = lib->jpeg_color_space == space;
+
+    for (int i = 0; i < lib->num_components && i < HR_PLANES; i++)
+        same = same && lib->comp_info[i].h_samp_factor == j->header.sampling[i] >> 4 &&
+               lib->comp_info[i].v_samp_factor == (j->header.sampling[i] & 15);
+    if (!same)
+        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
+                               "image: JPEG has contradictory headers"));
+}
+
 static void begin(struct jpeg *j)
 {
     struct jpeg_decompress_struct *lib = &j->lib;
@@ -420,8 +481,15 @@ static void begin(struct jpeg *j)
         lib->num_components != j->header.components)
         escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
                                "image: JPEG has contradictory headers"));
-    choose_colour(j);
-    reserve_cmyk(j);
+    if (j->canvas->planar) {
+        check_planes(j);
+        lib->raw_data_out = TRUE;
+        for (int i = hr__canvas_planes(j->canvas); i < lib->num_components; i++)
+            lib->comp_info[i].component_needed = FALSE;
+    } else {
+        choose_colour(j);
+        reserve_cmyk(j);
+    }
     jpeg_start_decompress(lib);
     if (j->ended && jpeg_has_multiple_scans(lib))
         lose(j);
@@ -459,12 +527,11 @@ static enum hr_status put_remains(struct jpeg *j)
     return status == HR_OK ? HR_ERR_FORMAT : status;
 }
 
-static enum hr_status decode(struct jpeg *j)
+static enum hr_status decode_pixels(struct jpeg *j)
 {
     uint8_t *rows[HR_PUSH_ROWS];
     int n;
 
-    begin(j);
     while ((n = hr__canvas_rows(j->canvas, rows)) > 0) {
         enum hr_status status;
 
@@ -475,6 +542,34 @@ static enum hr_status decode(struct jpeg *j)
         if (status != HR_OK)
             return status;
     }
+    return HR_OK;
+}
+
+/* Planes come in groups: the rows of one row of MCUs. */
+static enum hr_status decode_planes(struct jpeg *j)
+{
+    struct jpeg_decompress_struct *lib = &j->lib;
+    uint8_t *rows[HR_PLANES][HR_PLANE_GROUP];
+    JSAMPARRAY planes[HR_PLANES] = {rows[0], rows[1], rows[2]};
+    enum hr_status status = HR_OK;
+
+    while (status == HR_OK && lib->output_scanline < lib->output_height) {
+        for (int i = 0; i < hr__canvas_planes(j->canvas); i++)
+            hr__canvas_plane_rows(j->canvas, i, rows[i]);
+        jpeg_read_raw_data(lib, planes, (JDIMENSION)lib->max_v_samp_factor * DCTSIZE);
+        status = hr__canvas_put_planes(j->canvas, j->err);
+    }
+    return status;
+}
+
+static enum hr_status decode(struct jpeg *j)
+{
+    enum hr_status status;
+
+    begin(j);
+    status = j->canvas->planar ? decode_planes(j) : decode_pixels(j);
+    if (status != HR_OK)
+        return status;
     jpeg_finish_decompress(&j->lib);
     if (j->ended && !j->lost)
         return say_ended(j);

@@ -75,8 +75,9 @@ static void down_portable(const struct hr__taps *taps, int64_t o,
     }
 }
 
-const struct hr__kernels hr__kernels_portable = {"portable", across_portable,
-                                                 down_portable};
+const struct hr__kernels hr__kernels_portable = {
+    "portable", across_portable, down_portable, &hr__plane_kernels_portable,
+    &hr__finish_kernels_portable};
 
 /* ---- 16 bits: the same sums in 64 bits ---- */
 
@@ -129,13 +130,14 @@ static void down_wide(const struct hr__taps *taps, int64_t o, const uint8_t *con
     }
 }
 
-const struct hr__kernels hr__kernels_wide = {"wide", across_wide, down_wide};
+const struct hr__kernels hr__kernels_wide = {"wide", across_wide, down_wide, NULL,
+                                             NULL};
 
 #if defined(__x86_64__)
 static int cpu_has(const char *name)
 {
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
     if (strcmp(name, "sse4.1") == 0)
         return __builtin_cpu_supports("sse4.1");
     return 1;

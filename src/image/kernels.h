@@ -1,11 +1,13 @@
-/* kernels.h - the two inner loops of a resize, one set per instruction set. All sets
- * give the same bytes. */
+/* kernels.h - the inner loops, one set per instruction set. All sets give the same
+ * bytes. */
 #ifndef HR_IMAGE_KERNELS_H
 #define HR_IMAGE_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "image/finish_kernels.h"
+#include "image/plane_kernels.h"
 #include "image/taps.h"
 
 /* A row given to `across` must be readable, and one that it writes must be writable,
@@ -22,6 +24,8 @@ struct hr__kernels {
      * Input rows have HR_ROW_SLACK; the output has none. */
     void (*down)(const struct hr__taps *taps, int64_t o, const uint8_t *const *in,
                  uint8_t *out, size_t bytes);
+    const struct hr__plane_kernels *planes;
+    const struct hr__finish_kernels *finish;
 };
 
 extern const struct hr__kernels hr__kernels_portable;

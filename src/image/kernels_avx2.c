@@ -255,5 +255,6 @@ AVX2 static void down_avx2(const struct hr__taps *taps, int64_t o,
     }
 }
 
-const struct hr__kernels hr__kernels_avx2 = {"avx2", across_avx2, down_avx2};
+const struct hr__kernels hr__kernels_avx2 = {
+    "avx2", across_avx2, down_avx2, &hr__plane_kernels_avx2, &hr__finish_kernels_avx2};
 #endif

@@ -185,5 +185,7 @@ SSE41 static void down_sse41(const struct hr__taps *taps, int64_t o,
     }
 }
 
-const struct hr__kernels hr__kernels_sse41 = {"sse4.1", across_sse41, down_sse41};
+const struct hr__kernels hr__kernels_sse41 = {"sse4.1", across_sse41, down_sse41,
+                                              &hr__plane_kernels_sse41,
+                                              &hr__finish_kernels_sse41};
 #endif

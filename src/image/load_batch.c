@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "image/pixels.h"
+#include "image/finish.h"
 #include "image/load.h"
 #include "base/banned.h"
 
@@ -127,15 +127,17 @@ static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
     return HR_OK;
 }
 
-static enum hr_status slots_new(size_t n, const struct hr_image_options *options,
+static enum hr_status slots_new(size_t n, const struct hr_image_options *o,
                                 struct hr_array **out, struct hr_error *err)
 {
-    enum hr_pix_fmt pix_fmt = options->pix_fmt;
-    enum hr_dtype dtype = hr__pix_fmt_bytes(pix_fmt) == 2 ? HR_U16 : HR_U8;
-    int64_t shape[4] = {(int64_t)n, options->height, options->width,
-                        hr__pix_fmt_channels(pix_fmt)};
+    struct hr__form form;
+    int64_t last[4] = {(int64_t)n, o->height, o->width, 0};
+    int64_t first[4] = {(int64_t)n, 0, o->height, o->width};
 
-    return hr_array_alloc(dtype, 4, shape, out, err);
+    hr__form_of(o, &form);
+    last[3] = first[1] = form.channels;
+    return hr_array_alloc(form.dtype, 4, form.layout == HR_CHW ? first : last, out,
+                          err);
 }
 
 enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *srcs,

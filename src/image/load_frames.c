@@ -19,14 +19,15 @@ struct reel {
 static enum hr_status reel_init(struct reel *reel, const struct hr__opened *opened,
                                 const struct hr_image_options *o, struct hr_error *err)
 {
-    int channels = hr__pix_fmt_channels(o->pix_fmt);
-    int bytes = hr__pix_fmt_bytes(o->pix_fmt);
-    int64_t shape[4];
+    struct hr__form form;
+    int64_t last[4] = {0};
+    int64_t first[4] = {0};
 
+    hr__form_of(o, &form);
     reel->frames = opened->picture.frames > 0 ? opened->picture.frames : 1;
     hr__canvas_target(o, &opened->picture, &reel->width, &reel->height);
-    reel->frame_bytes =
-        (size_t)reel->width * (size_t)reel->height * (size_t)channels * (size_t)bytes;
+    reel->frame_bytes = (size_t)reel->width * (size_t)reel->height *
+                        (size_t)form.channels * hr_dtype_size(form.dtype);
     if (reel->frames > o->frames_max)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "image: %s of %lld frames, the limit is %lld frames",
@@ -38,11 +39,12 @@ static enum hr_status reel_init(struct reel *reel, const struct hr__opened *open
             "image: %lld frames of %lld x %lld pixels, the limit is %llu decoded bytes",
             (long long)reel->frames, (long long)reel->width, (long long)reel->height,
             (unsigned long long)o->bytes_max);
-    shape[0] = reel->frames;
-    shape[1] = reel->height;
-    shape[2] = reel->width;
-    shape[3] = channels;
-    return hr_array_alloc(bytes == 2 ? HR_U16 : HR_U8, 4, shape, &reel->array, err);
+    last[0] = first[0] = reel->frames;
+    last[1] = first[2] = reel->height;
+    last[2] = first[3] = reel->width;
+    last[3] = first[1] = form.channels;
+    return hr_array_alloc(form.dtype, 4, form.layout == HR_CHW ? first : last,
+                          &reel->array, err);
 }
 
 static enum hr_status paint_frame(struct hr__studio *studio, struct hr__opened *opened,

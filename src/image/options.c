@@ -1,6 +1,7 @@
 /* Options of the image functions: their defaults, and what they may be. */
 #include <string.h>
 
+#include "image/finish.h"
 #include "image/load.h"
 #include "base/banned.h"
 
@@ -19,6 +20,8 @@ void hr_image_options_init(struct hr_image_options *options)
     options->expansion_max = 1000;
     options->frames_max = 10000;
     options->scans_max = 100;
+    for (int i = 0; i < 4; i++)
+        options->std[i] = 1;
 }
 
 static enum hr_status bad(struct hr_error *err, const char *who, const char *what,
@@ -53,5 +56,5 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
     if ((unsigned)o->orientation > HR_ORIENTATION_IGNORE)
         return bad(err, who, "orientation must be one of enum hr_orientation",
                    o->orientation);
-    return HR_OK;
+    return hr__form_check(o, who, err);
 }

@@ -41,14 +41,16 @@ static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *er
         first_of(p->mirror_x, p->scaled_width, p->cut_x, p->kept_width),
         p->kept_width,
         p->algo,
-        p->mirror_x};
+        p->mirror_x,
+        p->flip};
     struct hr__taps_key down = {
         p->height,
         p->scaled_height,
         first_of(p->mirror_y, p->scaled_height, p->cut_y, p->kept_height),
         p->kept_height,
         p->algo,
-        p->mirror_y};
+        p->mirror_y,
+        false};
     int64_t rows_lost = p->height - p->scaled_height;
     int64_t columns_lost = p->width - p->scaled_width;
     enum hr_status status = HR_OK;
@@ -56,11 +58,11 @@ static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *er
     r->across = NULL;
     r->down = NULL;
     r->down_first = false;
-    if (p->scaled_width != p->width)
+    if (p->scaled_width != p->width || p->flip) /* the same width: each weight is 1 */
         status = hr__taps_get(&r->cache, &across, &r->across, err);
     if (status == HR_OK && p->scaled_height != p->height)
         status = hr__taps_get(&r->cache, &down, &r->down, err);
-    if (r->across != NULL && r->down != NULL)
+    if (p->scaled_width != p->width && r->down != NULL)
         r->down_first = p->transposed ? !rows_first(columns_lost, rows_lost)
                                       : rows_first(rows_lost, columns_lost);
     return status;
@@ -106,8 +108,8 @@ static enum hr_status make_ring(struct hr__resampler *r, struct hr_error *err)
 }
 
 enum hr_status hr__resample_begin(struct hr__resampler *r,
-                                  const struct hr__resample_plan *plan, uint8_t *out,
-                                  size_t stride, struct hr_error *err)
+                                  const struct hr__resample_plan *plan,
+                                  struct hr_error *err)
 {
     enum hr_status status;
 
@@ -115,8 +117,6 @@ enum hr_status hr__resample_begin(struct hr__resampler *r,
         r->narrow = hr__kernels_best();
     r->kernels = plan->wide ? &hr__kernels_wide : r->narrow;
     r->plan = *plan;
-    r->out = out;
-    r->out_stride = stride;
     r->rows_in = 0;
     r->rows_out = 0;
     status = choose_tables(r, err);
@@ -172,32 +172,21 @@ static void rows_to_ring(struct hr__resampler *r, const uint8_t *const *rows, in
 /* The vertical pass: row o from the rows in the ring. */
 static void row_down(struct hr__resampler *r, int64_t o, uint8_t *to, size_t bytes)
 {
-    int64_t first = first_row(r, o);
-    int64_t last = r->plan.height - 1;
+    int64_t y = first_row(r, o);
+    int64_t at = y % r->ring_rows;
 
     if (r->down == NULL) {
-        memcpy(to, ring_row(r, first), bytes);
+        memcpy(to, ring_row(r, y), bytes);
         return;
     }
-    for (int64_t i = 0; i < 2 * r->down->pairs; i++)
-        r->window[i] = ring_row(r, first + i < last ? first + i : last);
+    for (int64_t i = 0; i < 2 * r->down->pairs; i++) {
+        r->window[i] = r->ring + (size_t)at * r->ring_stride;
+        if (y < r->plan.height - 1) {
+            y++;
+            at = at + 1 < r->ring_rows ? at + 1 : 0;
+        }
+    }
     r->kernels->down(r->down, o, r->window, to, bytes);
-}
-
-static void make_row(struct hr__resampler *r, int64_t o)
-{
-    uint8_t *to = r->out + (size_t)o * r->out_stride;
-    uint8_t *wide = r->ring + (size_t)r->ring_rows * r->ring_stride;
-    uint8_t *narrow = wide + r->ring_stride;
-    const uint8_t *from = wide;
-
-    if (!r->down_first) {
-        row_down(r, o, to, kept_bytes(r));
-        return;
-    }
-    row_down(r, o, wide, (size_t)r->plan.width * pixel_bytes(&r->plan));
-    r->kernels->across(r->across, r->plan.channels, &from, &narrow, 1);
-    memcpy(to, narrow, kept_bytes(r));
 }
 
 void hr__resample_push(struct hr__resampler *r, const uint8_t *const *rows, int n)
@@ -213,8 +202,32 @@ void hr__resample_push(struct hr__resampler *r, const uint8_t *const *rows, int 
     r->rows_in += skip;
     rows_to_ring(r, rows + skip, n - (int)skip);
     r->rows_in += n - skip;
-    while (r->rows_out < r->plan.kept_height && end_row(r, r->rows_out) <= r->rows_in)
-        make_row(r, r->rows_out++);
+}
+
+bool hr__resample_take(struct hr__resampler *r, uint8_t *to)
+{
+    uint8_t *wide = r->ring + (size_t)r->ring_rows * r->ring_stride;
+    uint8_t *narrow = wide + r->ring_stride;
+    const uint8_t *from = wide;
+    int64_t o = r->rows_out;
+
+    if (o == r->plan.kept_height || end_row(r, o) > r->rows_in)
+        return false;
+    r->rows_out++;
+    if (!r->down_first) {
+        row_down(r, o, to, kept_bytes(r));
+        return true;
+    }
+    row_down(r, o, wide, (size_t)r->plan.width * pixel_bytes(&r->plan));
+    r->kernels->across(r->across, r->plan.channels, &from, &narrow, 1);
+    memcpy(to, narrow, kept_bytes(r));
+    return true;
+}
+
+void hr__resample_span(const struct hr__resampler *r, int64_t *first, int64_t *end)
+{
+    *first = first_row(r, 0);
+    *end = end_row(r, r->plan.kept_height - 1);
 }
 
 void hr__resampler_fini(struct hr__resampler *r)

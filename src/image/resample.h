@@ -26,6 +26,7 @@ struct hr__resample_plan {
     bool mirror_x;
     bool mirror_y;
     bool transposed;
+    bool flip; /* columns of the result come out last first */
 };
 
 /* Rows given to hr__resample_push at most. */
@@ -41,10 +42,8 @@ struct hr__resampler {
     const struct hr__taps *across; /* NULL: the width stays */
     const struct hr__taps *down;   /* NULL: the height stays */
     bool down_first;               /* the order of the two passes */
-    uint8_t *out;
-    size_t out_stride;
-    int64_t rows_in;  /* pushed so far */
-    int64_t rows_out; /* made so far */
+    int64_t rows_in;               /* pushed so far */
+    int64_t rows_out;              /* made so far */
     /* The ring of rows that wait for the vertical pass: row y lives at y % ring_rows.
      * Two rows more, for the passage between the passes, lie behind it. */
     uint8_t *ring;
@@ -55,15 +54,19 @@ struct hr__resampler {
     size_t window_count;
 };
 
-/* Begin a picture. Row r of the kept rectangle will be written at out + r * stride.
- * Errors: HR_ERR_LIMIT, HR_ERR_NOMEM. */
+/* Begin a picture. Errors: HR_ERR_LIMIT, HR_ERR_NOMEM. */
 HR_MUST_USE enum hr_status hr__resample_begin(struct hr__resampler *r,
                                               const struct hr__resample_plan *plan,
-                                              uint8_t *out, size_t stride,
                                               struct hr_error *err);
 /* Give the next n <= HR_PUSH_ROWS rows, each with HR_ROW_SLACK readable bytes behind
- * it. Once plan.height rows were given, the output is complete. */
+ * it; then take what can be made of them. */
 void hr__resample_push(struct hr__resampler *r, const uint8_t *const *rows, int n);
+/* Make the next row of the kept rectangle, if what it needs is there: kept_width
+ * pixels, and nothing behind them. False: not yet, or no more. After plan.height rows
+ * all can be made. */
+bool hr__resample_take(struct hr__resampler *r, uint8_t *to);
+/* Rows 0 … *first - 1 are not looked at, and none from *end on. */
+void hr__resample_span(const struct hr__resampler *r, int64_t *first, int64_t *end);
 
 void hr__resampler_fini(struct hr__resampler *r);
 

@@ -106,10 +106,21 @@ static enum hr_status reserve_row(struct bench *b, size_t bytes, struct hr_error
     return HR_OK;
 }
 
-/* Push all rows of one picture. Rows near `end`, where the memory may end, go through
- * a copy. */
-static void push_all(struct bench *b, const uint8_t *from, const uint8_t *end,
-                     const struct stack *s)
+/* Give rows to the resampler, and take what it makes of them. Returns where the next
+ * row of the output goes. */
+static uint8_t *pass(struct bench *b, const uint8_t *const *rows, int n, uint8_t *to,
+                     size_t stride)
+{
+    hr__resample_push(&b->resampler, rows, n);
+    while (hr__resample_take(&b->resampler, to))
+        to += stride;
+    return to;
+}
+
+/* All rows of one picture. Those near `end`, where the memory may end, go through a
+ * copy. */
+static void pass_all(struct bench *b, const uint8_t *from, const uint8_t *end,
+                     const struct stack *s, uint8_t *to, size_t out_stride)
 {
     size_t stride = (size_t)s->width * (size_t)s->channels;
     const uint8_t *rows[HR_PUSH_ROWS];
@@ -119,14 +130,14 @@ static void push_all(struct bench *b, const uint8_t *from, const uint8_t *end,
         bool near = (size_t)(end - from) < stride + HR_ROW_SLACK;
 
         if (near && n > 0) {
-            hr__resample_push(&b->resampler, rows, n);
+            to = pass(b, rows, n, to, out_stride);
             n = 0;
         }
         if (near)
             memcpy(b->row, from, stride);
         rows[n++] = near ? b->row : from;
         if (n == HR_PUSH_ROWS || near || y == s->height - 1) {
-            hr__resample_push(&b->resampler, rows, n);
+            to = pass(b, rows, n, to, out_stride);
             n = 0;
         }
     }
@@ -145,10 +156,10 @@ static enum hr_status resize_all(struct hr_ctx *ctx, struct bench *b,
     enum hr_status status = reserve_row(b, (size_t)s->width * (size_t)s->channels, err);
 
     for (int64_t i = 0; status == HR_OK && i < s->count; i++) {
-        status = hr__resample_begin(&b->resampler, plan, to, stride, err);
+        status = hr__resample_begin(&b->resampler, plan, err);
         if (status != HR_OK)
             break;
-        push_all(b, from, end, s);
+        pass_all(b, from, end, s, to, stride);
         from += in_bytes;
         to += stride * (size_t)plan->kept_height;
         status = hr_ctx_check(ctx, err);

@@ -239,6 +239,8 @@ enum hr_status hr__studio_paint(struct hr__studio *studio, struct hr__opened *op
             canvas->rows_put > 0)
             status = fill_up(canvas);
     }
+    if (status == HR_OK)
+        hr__canvas_flush(canvas);
     hr__canvas_end(canvas);
     return status;
 }

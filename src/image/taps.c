@@ -13,6 +13,12 @@
  *
  * A table for 640 -> 224 bicubic takes about 20 us, as long as resizing 40 rows; so
  * each worker keeps the last few. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
 #include "image/taps.h"
 
 #include <limits.h>
@@ -20,69 +26,14 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "image/filter.h"
 #include "base/banned.h"
-
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off")
-#endif
 
 /* Tables beyond this are given back at once when their place is needed. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
-static double box(double x)
-{
-    return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
-}
-
-static double bilinear(double x)
-{
-    x = fabs(x);
-    return x < 1.0 ? 1.0 - x : 0.0;
-}
-
-/* Keys' cubic convolution with a = -1/2. */
-static double bicubic(double x)
-{
-    const double a = -0.5;
-
-    x = fabs(x);
-    if (x < 1.0)
-        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
-    if (x < 2.0)
-        return (((x - 5) * x + 8) * x - 4) * a;
-    return 0.0;
-}
-
-static double sinc(double x)
-{
-    if (x == 0.0)
-        return 1.0;
-    x *= M_PI;
-    return sin(x) / x;
-}
-
-static double lanczos(double x)
-{
-    return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
-}
-
-struct filter {
-    double (*value)(double x);
-    double support; /* zero outside -support … support */
-};
-
-static const struct filter filters[] = {
-    [HR_SCALE_BOX] = {box, 0.5},
-    [HR_SCALE_BILINEAR] = {bilinear, 1.0},
-    [HR_SCALE_BICUBIC] = {bicubic, 2.0},
-    [HR_SCALE_LANCZOS] = {lanczos, 3.0},
-};
-
 /* How a table's filter lies over the input. */
 struct reach {
-    const struct filter *filter;
     double scale;   /* input samples per output sample */
     double stretch; /* of the filter, >= 1 */
     double support; /* in input samples */
@@ -90,10 +41,9 @@ struct reach {
 
 static void reach_init(struct reach *r, const struct hr__taps_key *key)
 {
-    r->filter = &filters[key->algo];
     r->scale = (double)key->in / (double)key->out;
     r->stretch = r->scale < 1.0 ? 1.0 : r->scale;
-    r->support = r->filter->support * r->stretch;
+    r->support = hr__filter_support(key->algo) * r->stretch;
 }
 
 static int32_t to_fixed(double weight)
@@ -103,24 +53,51 @@ static int32_t to_fixed(double weight)
     return (int32_t)(weight < 0 ? scaled - 0.5 : scaled + 0.5);
 }
 
+/* The filter's values at the input samples lo … hi - 1; returns their sum. */
+static inline __attribute__((always_inline)) double sample(enum hr_scale_algo algo,
+                                                           double center,
+                                                           double inverse, int64_t lo,
+                                                           int64_t hi, double *real)
+{
+    double sum = 0.0;
+
+    for (int64_t i = lo; i < hi; i++) {
+        real[i - lo] = hr__filter_value(algo, ((double)i - center + 0.5) * inverse);
+        sum += real[i - lo];
+    }
+    return sum;
+}
+
+/* One loop per filter. */
+static double sample_any(enum hr_scale_algo algo, double center, double inverse,
+                         int64_t lo, int64_t hi, double *real)
+{
+    switch (algo) {
+    case HR_SCALE_BOX:
+        return sample(HR_SCALE_BOX, center, inverse, lo, hi, real);
+    case HR_SCALE_BILINEAR:
+        return sample(HR_SCALE_BILINEAR, center, inverse, lo, hi, real);
+    case HR_SCALE_BICUBIC:
+        return sample(HR_SCALE_BICUBIC, center, inverse, lo, hi, real);
+    default:
+        return sample(HR_SCALE_LANCZOS, center, inverse, lo, hi, real);
+    }
+}
+
 /* The weights of one output as real numbers in real[0 … *used - 1]. */
 static void weigh(const struct reach *r, const struct hr__taps_key *key, int64_t o,
                   double *real, int32_t *start, int32_t *used)
 {
     double center = ((double)o + 0.5) * r->scale;
-    double inverse = 1.0 / r->stretch;
-    double sum = 0.0;
     int64_t lo = (int64_t)(center - r->support + 0.5);
     int64_t hi = (int64_t)(center + r->support + 0.5);
+    double sum;
 
     if (lo < 0)
         lo = 0;
     if (hi > key->in)
         hi = key->in;
-    for (int64_t i = lo; i < hi; i++) {
-        real[i - lo] = r->filter->value(((double)i - center + 0.5) * inverse);
-        sum += real[i - lo];
-    }
+    sum = sample_any(key->algo, center, 1.0 / r->stretch, lo, hi, real);
     for (int64_t i = 0; sum != 0.0 && i < hi - lo; i++)
         real[i] /= sum;
     *start = (int32_t)lo;
@@ -189,7 +166,8 @@ static void reverse(double *real, int32_t n)
 static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, double *real)
 {
     int64_t width = 2 * t->pairs;
-    int32_t *weight = t->weight + o * width;
+    int64_t at = t->key.flip ? t->key.count - 1 - o : o;
+    int32_t *weight = t->weight + at * width;
     int32_t start;
     int32_t used;
     int64_t moved;
@@ -208,8 +186,8 @@ static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, doubl
     memset(weight, 0, (size_t)width * sizeof(*weight));
     for (int32_t i = 0; i < used; i++)
         weight[moved + i] = to_fixed(real[i]);
-    t->start[o] = (int32_t)(start - moved);
-    split_weights(weight, t->pairs, t->split + o * width);
+    t->start[at] = (int32_t)(start - moved);
+    split_weights(weight, t->pairs, t->split + at * width);
 }
 
 static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
@@ -239,7 +217,8 @@ static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
 static bool same_key(const struct hr__taps_key *a, const struct hr__taps_key *b)
 {
     return a->in == b->in && a->out == b->out && a->first == b->first &&
-           a->count == b->count && a->algo == b->algo && a->mirror == b->mirror;
+           a->count == b->count && a->algo == b->algo && a->mirror == b->mirror &&
+           a->flip == b->flip;
 }
 
 enum hr_status hr__taps_get(struct hr__taps_cache *cache,

@@ -16,7 +16,7 @@
 
 /* What a table is made for: outputs first … first + count - 1 of the `out` samples
  * that `in` samples are resized to. With mirror, samples come last first, both those
- * that go in and those that come out. */
+ * that go in and those that come out; with flip, only those that come out. */
 struct hr__taps_key {
     int64_t in;
     int64_t out;
@@ -24,6 +24,7 @@ struct hr__taps_key {
     int64_t count;
     enum hr_scale_algo algo;
     bool mirror;
+    bool flip;
 };
 
 /* Every output has 2 * pairs weights, for the inputs from start on; those beyond the
@@ -32,7 +33,7 @@ struct hr__taps_key {
 struct hr__taps {
     struct hr__taps_key key;
     int64_t pairs;
-    int32_t *start;  /* [count], never falling */
+    int32_t *start;  /* [count], never falling (flip: never rising) */
     int32_t *weight; /* [count][2 * pairs] */
     /* [count][pairs][2]: of weights 2j and 2j+1 the low parts, then the high parts,
      * each two in one 32-bit word as pmaddwd wants them. */

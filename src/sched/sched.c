@@ -156,16 +156,23 @@ static struct task *claim_single(struct hr_sched *sched, struct stage *stage)
     return task;
 }
 
-/* Peers that could start at once get their share of the room. */
+/* Peers that could start at once get their share of the room. In input order these are
+ * behind, and need one place each. */
 static uint32_t fair_share(const struct stage *stage, uint32_t room)
 {
     uint32_t idle = stage->plan.concurrency - stage->active;
     uint32_t peers;
 
-    if (idle == 0 || stage->plan.order == HR_ORDER_INPUT)
+    if (idle == 0 || room == 0)
         return room;
+    if (stage->plan.order == HR_ORDER_INPUT) {
+        peers =
+            min_u32(stage->plan.concurrency - stage->running, batches_queued(stage));
+        peers = min_u32(peers, stage->behind_max - stage->behind);
+        return room - min_u32(peers, room - 1);
+    }
     peers = min_u32(idle, stage->paused.count + batches_queued(stage));
-    return peers > 0 && room > 0 ? (room - 1) / (peers + 1) + 1 : room;
+    return peers > 0 ? (room - 1) / (peers + 1) + 1 : room;
 }
 
 static struct task *resume(struct stage *stage)

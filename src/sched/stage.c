@@ -95,9 +95,7 @@ static enum hr_stage_state source_state(const struct stage *stage)
         return HR_STATE_READY;
     if (stage->active > 0)
         return HR_STATE_FULL;
-    if (!stage->gate_open)
-        return HR_STATE_STARVED;
-    return stage->out->room > 0 ? HR_STATE_READY : HR_STATE_BLOCKED;
+    return stage->gate_open && stage->out->room > 0 ? HR_STATE_READY : HR_STATE_BLOCKED;
 }
 
 enum hr_stage_state hr__stage_state(const struct stage *stage)

@@ -29,7 +29,8 @@ from headrace.io import (
 
 IMAGE = (
     "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "
-    "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None"
+    "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None, "
+    "layout='HWC', dtype=None, mean=None, std=None, exact=False"
 )
 ALL_FRAMES = IMAGE.replace("frame=0, ", "")
 ENCODE = "quality=75, compression=6, lossless=False, pix_fmt=None"
@@ -85,7 +86,7 @@ def test_extension_functions_have_signatures():
     "name",
     [
         *("load_image", "load_image_batch", "resize", "image_info"),
-        *("image_info_batch", "encode_image"),
+        *("image_info_batch", "encode_image", "convert_frames"),
     ],
 )
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
@@ -112,6 +113,7 @@ SIZE = {"width": 4, "height": 3}
         (functools.partial(image_info), "image_info", "source"),
         (functools.partial(image_info_batch), "image_info_batch", "list"),
         (functools.partial(encode_image, format="png"), "encode_image", "array"),
+        (functools.partial(convert_frames), "convert_frames", "arrays"),
     ],
 )
 def test_a_partial_becomes_an_op(function, name, wants):

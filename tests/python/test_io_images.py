@@ -5,6 +5,7 @@ import os
 import pathlib
 import threading
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -53,33 +54,41 @@ def test_known_pixels():
 @pytest.mark.parametrize("algo", FILTERS)
 def test_decodes_and_stretches_as_pillow_does(name, algo):
     buffer = load_image(
-        DATA / name, width=224, height=101, scale_mode=None, scale_algo=algo
+        DATA / name,
+        width=224,
+        height=101,
+        scale_mode=None,
+        scale_algo=algo,
+        exact=True,
     )
     same(buffer, pillow(name).resize((224, 101), FILTERS[algo]))
+
+
+load_exactly = partial(load_image, exact=True)
 
 
 def test_pads_on_black_by_default():
     scaled = pillow("ok.jpg").resize((320, 240), Image.Resampling.BICUBIC)
     expected = Image.new("RGB", (320, 320))
     expected.paste(scaled, (0, 40))
-    same(load_image(DATA / "ok.jpg", width=320, height=320), expected)
+    same(load_exactly(DATA / "ok.jpg", width=320, height=320), expected)
     expected = Image.new("RGB", (400, 240))
     expected.paste(scaled, (40, 0))
-    same(load_image(DATA / "ok.jpg", width=400, height=240), expected)
+    same(load_exactly(DATA / "ok.jpg", width=400, height=240), expected)
 
 
 def test_crops_centrally():
     scaled = pillow("ok.jpg").resize((320, 240), Image.Resampling.BICUBIC)
-    buffer = load_image(DATA / "ok.jpg", width=240, height=240, scale_mode="crop")
+    buffer = load_exactly(DATA / "ok.jpg", width=240, height=240, scale_mode="crop")
     same(buffer, scaled.crop((40, 0, 280, 240)))
-    buffer = load_image(DATA / "ok.jpg", width=320, height=200, scale_mode="crop")
+    buffer = load_exactly(DATA / "ok.jpg", width=320, height=200, scale_mode="crop")
     same(buffer, scaled.crop((0, 20, 320, 220)))
 
 
 def test_a_side_that_is_not_given_keeps_its_size():
-    buffer = load_image(DATA / "ok.jpg", width=320, scale_mode=None)
+    buffer = load_exactly(DATA / "ok.jpg", width=320, scale_mode=None)
     same(buffer, pillow("ok.jpg").resize((320, 480), Image.Resampling.BICUBIC))
-    buffer = load_image(DATA / "ok.jpg", height=240, scale_mode=None)
+    buffer = load_exactly(DATA / "ok.jpg", height=240, scale_mode=None)
     same(buffer, pillow("ok.jpg").resize((640, 240), Image.Resampling.BICUBIC))
 
 
@@ -110,7 +119,9 @@ def test_every_kind_of_source():
     expected = pillow("ok.jpg")
     for kind, source in sources(path).items():
         assert np.array_equal(to_numpy(load_image(source)), expected), kind
-    batch = load_image_batch(list(sources(path).values()), width=320, height=240)
+    batch = load_image_batch(
+        list(sources(path).values()), width=320, height=240, exact=True
+    )
     scaled = np.asarray(expected.resize((320, 240), Image.Resampling.BICUBIC))
     same(batch, np.stack([scaled] * len(sources(path))))
 
@@ -281,7 +292,7 @@ class TestBatch:
 
     def test_failed_slots_are_zero_and_listed(self):
         srcs = [DATA / "ok.jpg", DATA / "html.jpg", b"", "missing.jpg", DATA / "ok.jpg"]
-        batch = load_image_batch(srcs, width=64, height=48, strict=False)
+        batch = load_image_batch(srcs, width=64, height=48, strict=False, exact=True)
         good = pillow("ok.jpg").resize((64, 48), Image.Resampling.BICUBIC)
         zero = np.zeros((48, 64, 3), np.uint8)
         same(batch, np.stack([good, zero, zero, zero, good]))

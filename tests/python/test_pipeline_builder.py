@@ -106,11 +106,6 @@ def test_what_is_no_operation_of_the_loop():
     awaitable.close()
 
 
-def test_what_does_not_exist_yet_is_refused():
-    with pytest.raises(NotImplementedError, match="executors"):
-        PipelineBuilder().pipe(double, executor=object())
-
-
 def test_names():
     class Thing:
         def __call__(self, x):

@@ -311,6 +311,31 @@ def test_c2_memory_is_bounded_by_the_plan():
     pipeline.stop()
 
 
+def test_how_far_a_source_is_ahead():
+    """16 items of one that may wait, 256 of what is in memory anyway."""
+    made = []
+
+    def source():
+        for i in range(1000):
+            made.append(i)
+            yield i
+
+    with build(source(), _ext.noop_op(), sink=1).auto_stop() as pipeline:
+        wait_until(lambda: pipeline.stats().stages[1].queued == 16)
+        time.sleep(0.05)
+        stats = pipeline.stats()
+        assert stats.stages[1].queued == stats.stages[1].capacity == 16
+        assert len(made) == stats.stages[1].items_in + 16
+        assert stats.stages[0].starved == 0
+        assert stats.stages[0].blocked > 0
+        assert list(pipeline) == list(range(1000))
+
+    with build(range(1000), _ext.noop_op(), sink=1).auto_stop() as pipeline:
+        wait_until(lambda: pipeline.stats().stages[1].queued > 32)
+        assert pipeline.stats().stages[1].capacity == 256
+        assert list(pipeline) == list(range(1000))
+
+
 @pytest.mark.thread_unsafe(reason="measures CPU time of the process")
 def test_c2_waiting_costs_no_cpu():
     never = threading.Event()

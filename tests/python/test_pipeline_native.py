@@ -3,7 +3,9 @@
 import ctypes
 import functools
 import io
+import re
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace.io import load_image, load_image_batch, read_file, resize
+from headrace.io import (
+    convert_frames,
+    load_image,
+    load_image_batch,
+    read_file,
+    resize,
+)
 from headrace.pipeline import PipelineBuilder
 
 
@@ -87,6 +95,57 @@ def test_batches(pictures):
 def test_lists_from_the_source(pictures):
     (batch,) = build([[str(p) for p in pictures]], pipe(LOAD))
     assert reds(batch) == list(range(8))
+
+
+def test_single_pictures_gathered(pictures):
+    """No stage enters Python, whether it is given pictures or makes them."""
+    small = functools.partial(load_image, width=8, height=6, scale_mode=None)
+    pipeline = build(pictures, pipe(small), aggregate(3), pipe(convert_frames))
+    batches = list(pipeline)
+    assert [batch.shape for batch in batches] == [(3, 6, 8, 3)] * 2 + [(2, 6, 8, 3)]
+    assert [reds(batch) for batch in batches] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert [s.gil_held for s in pipeline.stats().stages[1:]] == [0] * 4
+
+    arrays = [np.full((2, 3), i, np.float32) for i in range(5)]
+    pipeline = build(arrays, aggregate(2), pipe(convert_frames))
+    got = [np.asarray(batch).tolist() for batch in pipeline]
+    assert got == [np.stack(arrays[i : i + 2]).tolist() for i in (0, 2, 4)]
+
+
+def test_pictures_gathered_after_python(pictures):
+    def arrays(path):
+        return np.asarray(load_image(path)), memoryview(b"12")
+
+    pipeline = build(
+        pictures,
+        pipe(arrays),
+        aggregate(4, columns=True),
+        pipe(convert_frames, key=0),
+        pipe(convert_frames, key=1),
+    )
+    first, second = pipeline
+    assert [reds(first[0]), reds(second[0])] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert np.asarray(second[1]).tolist() == [[49, 50]] * 4
+
+    pair = build([0], pipe(lambda _: (np.zeros(2), np.ones(2))), pipe(convert_frames))
+    assert np.asarray(next(iter(pair))).tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([[np.zeros(2), np.zeros(3)]], r"frames\[1\] is \(3,\) float64, but frames"),
+        ([[np.zeros(2), 5]], r"expected an array .*found int"),
+        ([np.zeros((2, 2))], "expected a list or tuple of arrays, found numpy"),
+        ([[]], "frames is empty"),
+    ],
+)
+def test_pictures_that_cannot_be_gathered(items, text):
+    pipeline = build([*items, [np.ones(1)]], pipe(convert_frames))
+    (batch,) = pipeline
+    assert np.asarray(batch).tolist() == [[1]]
+    (failure,) = pipeline.failures
+    assert re.search(text, str(failure))
 
 
 @pytest.mark.parametrize(
@@ -272,6 +331,35 @@ def large(tmp_path):
 def hold_the_gil(seconds):
     """Sleep in C without releasing the GIL."""
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+def test_one_slow_item_does_not_make_a_list_a_slow_source(tmp_path):
+    """The consumer goes on to advance it; else a helper would, waiting for the GIL."""
+    by_consumer = []
+    consumer = threading.get_ident()
+    path = str(tmp_path / "a")
+    Path(path).write_bytes(b"x")
+
+    class Slow:
+        """A path that is made when it is asked for."""
+
+        def __init__(self, seconds):
+            self.seconds = seconds
+
+        def __fspath__(self):
+            if self.seconds:
+                time.sleep(self.seconds)
+            by_consumer.append(threading.get_ident() == consumer)
+            return path
+
+    items = [Slow(0) for _ in range(600)] + [Slow(0.05)] + [Slow(0) for _ in range(900)]
+    pipeline = build(items, pipe(read_file), sink=8)
+    with pipeline.auto_stop():
+        for _ in pipeline:
+            time.sleep(0.0001)
+    assert len(by_consumer) == 1501
+    after = by_consumer[650:]
+    assert sum(after) >= 0.8 * len(after)
 
 
 @pytest.mark.thread_unsafe(reason="measures time")

@@ -1,6 +1,7 @@
 /* sim.h - the parts of the scheduler's simulation.
  *
- *   sim_plan.c    a random plan: stages, edges, and what each stage's op does
+ *   sim_make.c    a random plan
+ *   sim_plan.c    what the op of each stage does
  *   sim_model.c   what must come out of it, worked out one stage after the other
  *   sim_drive.c   the real scheduler, served by virtual workers in random order (with
  *                 sim_books.c and sim_ops.c)

@@ -136,8 +136,11 @@ static void forbid_ancestors(struct drive *d, uint32_t stage)
 {
     for (uint32_t k = 0; k < d->plan->edge_count; k++) {
         if (d->plan->edges[k].to == stage) {
-            d->stages[d->plan->edges[k].from].unwanted = true;
-            forbid_ancestors(d, d->plan->edges[k].from);
+            uint32_t from = d->plan->edges[k].from;
+
+            d->stages[from].unwanted = true;
+            d->stages[from].excess = false;
+            forbid_ancestors(d, from);
         }
     }
 }

@@ -274,11 +274,19 @@ static bool judge_taken(struct drive *d, const struct sim_task *task,
     return true;
 }
 
-/* A random task at work; of those that ride on one slot the first. */
+/* A task at work, as the mood has it; of those that ride on one slot the first. */
 static uint32_t pick_task(struct drive *d)
 {
-    uint32_t index = d->active[rng_below(d->rng, d->active_count)], pick = 0;
+    uint32_t index, pick = 0;
 
+    for (int tries = 0; tries < 4; tries++) {
+        index =
+            d->active[d->pick == PICK_OLDEST   ? 0
+                      : d->pick == PICK_NEWEST ? d->active_count - 1
+                                               : rng_below(d->rng, d->active_count)];
+        if (d->tasks[index].claim.stage != d->slow_stage)
+            break;
+    }
     while (d->tasks[index].before != NONE)
         index = d->tasks[index].before;
     while (d->active[pick] != index)
@@ -302,7 +310,9 @@ static bool do_finish(struct drive *d)
     if (hr__sched_refused(d->sched, index) != refuse)
         return sim_fail(d, "task %u is refused, or not, wrongly", index);
     refuse = refuse || flush;
-    d->active[pick] = d->active[--d->active_count];
+    d->active_count--; /* the others stay in the order of their claims */
+    memmove(&d->active[pick], &d->active[pick + 1],
+            sizeof(d->active[0]) * (d->active_count - pick));
     for (uint32_t i = 0; i < d->active_count; i++) {
         if (d->tasks[d->active[i]].before == index)
             d->tasks[d->active[i]].before = NONE;
@@ -467,16 +477,47 @@ static bool push_on(struct drive *d, bool *moved)
     return true;
 }
 
+/* One idle worker claims, or each. */
+static bool claim_some(struct drive *d)
+{
+    uint32_t n = d->all_claim ? d->workers : 1;
+
+    while (n-- > 0 && d->active_count < d->workers) {
+        if (!do_claim(d, d->worker_lanes[rng_below(d->rng, d->workers)]))
+            return false;
+    }
+    return true;
+}
+
+/* For some steps: how often each thing is done, and which task at work is finished.
+ * Extremes are likely, so that tasks pile up, or places, or what the consumer leaves. */
+static void change_mood(struct drive *d)
+{
+    static const uint32_t weights[] = {1, 8, 30, 60};
+    static const enum sim_pick picks[] = {PICK_ANY, PICK_ANY, PICK_OLDEST, PICK_NEWEST};
+
+    d->all_claim = rng_chance(d->rng, 60);
+    d->weight_claim = weights[rng_below(d->rng, 4)];
+    d->weight_finish = weights[rng_below(d->rng, 4)];
+    d->weight_take = rng_below(d->rng, 10);
+    d->weight_release = rng_below(d->rng, 3);
+    d->pick = picks[rng_below(d->rng, 4)];
+    d->slow_stage = rng_below(d->rng, d->plan->stage_count);
+    d->mood_steps = 1 + rng_below(d->rng, 60);
+}
+
 static bool step(struct drive *d)
 {
+    if (d->mood_steps-- == 0)
+        change_mood(d);
+
     uint32_t roll = rng_below(d->rng, d->weight_claim + d->weight_finish +
                                           2 * d->weight_take + d->weight_release + 2);
     bool moved = true;
 
     d->now += rng_below(d->rng, 1000);
     if (roll < d->weight_claim)
-        return d->active_count == d->workers ||
-               do_claim(d, d->worker_lanes[rng_below(d->rng, d->workers)]);
+        return claim_some(d);
     if ((roll -= d->weight_claim) < d->weight_finish)
         return d->active_count == 0 || do_finish(d);
     if ((roll -= d->weight_finish) < d->weight_take)
@@ -516,17 +557,13 @@ static void set_up(struct drive *d)
         while (plan->stages[d->dest[k]].kind == HR_STAGE_MERGE)
             d->dest[k] = plan->edges[d->outs[d->dest[k]][0]].to;
     }
-    d->workers = 1 + rng_below(d->rng, WORKERS_MAX);
+    d->workers = 1 + rng_below(d->rng, rng_chance(d->rng, 50) ? 6 : WORKERS_MAX);
     for (uint32_t i = 0; i < d->workers; i++) {
-        d->worker_lanes[i] = rng_chance(d->rng, 50) ? ALL_LANES : rng_below(d->rng, 8);
+        d->worker_lanes[i] = rng_chance(d->rng, 70) ? ALL_LANES : rng_below(d->rng, 8);
         all |= d->worker_lanes[i];
     }
     d->worker_lanes[0] |= ALL_LANES & ~all;
     d->gate_toggles = rng_chance(d->rng, 30) ? rng_below(d->rng, 20) : 0;
-    d->weight_claim = 20 + rng_below(d->rng, 30);
-    d->weight_finish = 10 + rng_below(d->rng, 30);
-    d->weight_take = 1 + rng_below(d->rng, 8);
-    d->weight_release = rng_below(d->rng, 3);
     d->failed_stage = -1;
     d->now = 1000;
 }

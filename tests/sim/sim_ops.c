@@ -22,7 +22,10 @@ static void run_source(struct drive *d, struct sim_task *task,
 {
     struct sim_stage *s = &d->stages[task->claim.stage];
     const struct sim_op *op = &d->plan->ops[task->claim.stage];
-    uint32_t want = rng_below(d->rng, task->claim.grant + 1);
+    uint32_t want = task->claim.grant;
+
+    if (rng_chance(d->rng, 40))
+        want = rng_below(d->rng, want + 1);
 
     report->outcome = HR_TASK_MORE;
     task->epoch = s->next_epoch;

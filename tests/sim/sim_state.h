@@ -10,7 +10,7 @@
 
 #include "sim.h"
 
-enum { TASKS_MAX = 4096, ALL_LANES = (1 << SIM_LANES) - 1, WORKERS_MAX = 8 };
+enum { TASKS_MAX = 4096, ALL_LANES = (1 << SIM_LANES) - 1, WORKERS_MAX = 20 };
 
 enum where { IN_SCHED, IN_TASK, DELIVERED, RELEASED, REFUSED, CONSUMED };
 
@@ -45,8 +45,8 @@ struct sim_stage {
     uint32_t open, starts, gate_shut;
     uint32_t epoch;   /* newest of its inputs */
     bool short_batch; /* aggregate: the short one of this epoch was seen */
-    bool excess;      /* its failure policy is exceeded */
-    bool unwanted;    /* it must start nothing any more */
+    bool unwanted;    /* it must start nothing any more, */
+    bool excess;      /* but for its own failures alone: its tasks deliver */
     bool cut;         /* a failure cut it, of the task */
     uint32_t cut_start, cut_epoch;
     uint64_t in, tasks, failed, filtered, accepted;
@@ -61,6 +61,8 @@ struct sim_stage {
     uint32_t last_sub_room;
     uint32_t last_start; /* plus one: order-keeping stages */
 };
+
+enum sim_pick { PICK_ANY, PICK_OLDEST, PICK_NEWEST };
 
 struct drive {
     const struct sim_plan *plan;
@@ -91,7 +93,11 @@ struct drive {
     uint32_t gate_toggles;
     enum sim_stop stops[3];
     uint32_t stop_steps[3], stop_count;
+    uint32_t mood_steps; /* until it changes: */
     uint32_t weight_claim, weight_finish, weight_take, weight_release;
+    bool all_claim;
+    enum sim_pick pick;
+    uint32_t slow_stage;
 };
 
 /* What went wrong first; always false. */

@@ -5,7 +5,7 @@
 
 static void element_sizes(void)
 {
-    static const size_t want[HR_DTYPE_COUNT] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 1};
+    static const size_t want[HR_DTYPE_COUNT] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 1, 2};
     for (int i = 0; i < HR_DTYPE_COUNT; i++)
         HR_CHECK_EQ_INT(hr_dtype_size((enum hr_dtype)i), want[i]);
     HR_CHECK_EQ_INT(hr_dtype_size(HR_DTYPE_COUNT), 0);
@@ -81,7 +81,7 @@ static void shapes_that_are_refused(void)
         {HR_U8, 2, {0, -7}, "array: shape[1] must not be negative, but is -7"},
         {HR_U8, 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}, "array: ndim must be 0 to 8, not 9"},
         {HR_U8, -1, {1}, "array: ndim must be 0 to 8, not -1"},
-        {HR_DTYPE_COUNT, 1, {1}, "array: dtype 12 is not known"},
+        {HR_DTYPE_COUNT, 1, {1}, "array: dtype 13 is not known"},
         {HR_U64,
          1,
          {INT64_MAX},

@@ -245,9 +245,11 @@ static bool gil_is_absent(void)
 }
 
 /* The threads of the parent are not in a forked child: what they queued, and a lock that
- * one of them held, are left behind. */
+ * one of them held, are left behind. The one that forked is the child's main thread, and
+ * works for no pipeline of the child. */
 static void after_fork_in_child(void)
 {
+    core_thread = false;
     hr__mutex_init(&queue.mutex, HR_RANK_FOREIGN);
     queue.items = NULL;
     queue.count = 0;

@@ -335,15 +335,16 @@ void hrpy_name_item(const char *format, Py_ssize_t i)
     Py_XDECREF(traceback);
 }
 
-static int import_list(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+/* want: what each item has to be; `what` names them in messages. */
+static int import_list(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
+                       const char *what, struct hr_value *out)
 {
     PyObject *items;
     int result = 0;
 
     if (!PyList_Check(obj) && !PyTuple_Check(obj)) {
-        PyErr_Format(PyExc_TypeError,
-                     "expected a list or tuple of sources, found %.100s",
-                     Py_TYPE(obj)->tp_name);
+        PyErr_Format(PyExc_TypeError, "expected a list or tuple of %s, found %.100s",
+                     what, Py_TYPE(obj)->tp_name);
         return -1;
     }
     items = PySequence_Tuple(obj); /* __fspath__ may change the list meanwhile */
@@ -355,7 +356,7 @@ static int import_list(struct hrpy_state *state, PyObject *obj, struct hr_value 
     }
     for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
         result =
-            import_source(state, PyTuple_GET_ITEM(items, i), hr_list_peek(out) + i);
+            hrpy_import(state, PyTuple_GET_ITEM(items, i), want, hr_list_peek(out) + i);
         if (result)
             hrpy_name_item("item %zd", i);
     }
@@ -373,7 +374,9 @@ int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
     case HRPY_WANT_SOURCE:
         return import_source(state, obj, out);
     case HRPY_WANT_LIST:
-        return import_list(state, obj, out);
+        return import_list(state, obj, HRPY_WANT_SOURCE, "sources", out);
+    case HRPY_WANT_ARRAYS:
+        return import_list(state, obj, HRPY_WANT_ARRAY, "arrays", out);
     case HRPY_WANT_ARRAY:
         return import_array(
             state, obj, "an array (CPUBuffer or any object with the buffer protocol)",
@@ -488,8 +491,6 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
 {
     if (!value->cls)
         Py_RETURN_NONE;
-    if (value->cls == &hrpy_object_class)
-        return Py_NewRef((PyObject *)value->ptr);
     if (value->cls == &hr_array_class)
         return export_array(state, value);
     if (value->cls == &hr_batch_class)
@@ -513,8 +514,14 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
 
 PyObject *hrpy_export(struct hrpy_state *state, struct hr_value *value)
 {
-    PyObject *obj = export_any(state, value);
+    PyObject *obj;
 
+    if (value->cls == &hrpy_object_class) { /* its reference moves; the usual case */
+        obj = value->ptr;
+        *value = HR_VALUE_EMPTY;
+        return obj;
+    }
+    obj = export_any(state, value);
     hr_value_release(value);
     return obj;
 }

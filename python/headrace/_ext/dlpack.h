@@ -11,7 +11,7 @@
 
 #define DL_CPU 1 /* DLDeviceType */
 
-enum dl_type_code { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BOOL = 6 };
+enum dl_type_code { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
 
 enum dl_flags { DL_FLAG_READ_ONLY = 1, DL_FLAG_IS_COPIED = 2 };
 

@@ -28,6 +28,8 @@ const struct hrpy_dtype hrpy_dtypes[HR_DTYPE_COUNT] = {
     [HR_F32] = {"float32", "f", 'f', DL_FLOAT},
     [HR_F64] = {"float64", "d", 'f', DL_FLOAT},
     [HR_BOOL] = {"bool", "?", 'b', DL_BOOL},
+    /* NumPy has none: it sees the bits. */
+    [HR_BF16] = {"bfloat16", "H", 'u', DL_BFLOAT},
 };
 
 static char kind_of_code(char code)

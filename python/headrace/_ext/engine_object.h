@@ -11,6 +11,7 @@ struct engine {
     /* const after creation, until the finalizer empties it */
     struct hrpy_state *state;
     struct hr_pipeline *pipeline; /* NULL: finalized */
+    PyObject *report; /* (engine, final): logs statistics; NULL: not wanted */
     struct hrpy_python_op **ops;
     size_t op_count;
     PyObject *note_stage;        /* (exception, stage, index, item): adds a note */
@@ -18,8 +19,7 @@ struct engine {
     PyObject *bridge;            /* to the event loop; None: no stage needs one */
     struct engine *inner;        /* whose items the source of this one gives, or NULL */
     PyObject *weakrefs;
-    PyObject *report;  /* (engine, final): logs statistics; NULL: not wanted */
-    int64_t report_ns; /* the interval */
+    int64_t report_ns; /* the interval of reports */
     /* atomic */
     _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
     atomic_flag reporting;         /* acquire on entry, release on exit */

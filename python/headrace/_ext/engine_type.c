@@ -223,7 +223,8 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
     hrpy_log_flush(self->state);
     hrpy_engine_report(self, false);
     /* A source may pause at any item, and a deadline cannot interrupt it. */
-    if (deadline_ns == HR_NO_DEADLINE && refill(self))
+    if (deadline_ns == HR_NO_DEADLINE && hr__pipeline_refill_due(self->pipeline) &&
+        refill(self))
         return HRPY_GOT_ERROR;
     for (;;) {
         int got = try_take(self, epoch, out);

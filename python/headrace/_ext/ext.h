@@ -100,7 +100,8 @@ enum hrpy_want {
     HRPY_WANT_OBJECT, /* nothing native: keep the object as it is */
     HRPY_WANT_SOURCE, /* a path (str, Path, bytes path) or encoded bytes, or a buffer */
     HRPY_WANT_LIST,   /* a list or tuple of those */
-    HRPY_WANT_ARRAY   /* an array: CPUBuffer, or anything with the buffer protocol */
+    HRPY_WANT_ARRAY,  /* an array: CPUBuffer, or anything with the buffer protocol */
+    HRPY_WANT_ARRAYS  /* a list or tuple of arrays */
 };
 
 /* Object to value. str and os.PathLike become text (surrogateescape; NUL refused);
@@ -194,8 +195,9 @@ PyObject *hrpy_info_new(struct hrpy_state *state, const struct hr_image_info *in
 
 /* ---- frames.c ---- */
 
-/* The function convert_frames. */
+/* The function convert_frames, and its op. */
 PyObject *hrpy_convert_frames(PyObject *module, PyObject *frames);
+PyObject *hrpy_convert_frames_op(PyObject *module, PyObject *unused);
 
 /* ---- module.c: what the interpreter looks for; Python.h does not declare it ---- */
 

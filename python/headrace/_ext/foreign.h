@@ -92,6 +92,7 @@ enum hrpy_op_kind {
     HRPY_ASYNC_SOURCE,    /* an async iterable */
     HRPY_COROUTINE,       /* 1 → 0 or 1 */
     HRPY_ASYNC_GENERATOR, /* 1 → n */
+    HRPY_SUBMIT, /* 1 → 0 or 1; a call gives a concurrent.futures.Future of the result */
 };
 
 struct hrpy_python_op;
@@ -104,6 +105,10 @@ struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind 
 void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on);
 /* Before it is used: what a fold calls without an item. */
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
+/* Before it is used: what was given as callable is called without arguments, by each
+ * thread that is about to run the op, and gives the one that this thread is to call. If it
+ * raises, the run ends. */
+void hrpy_python_op_per_worker(struct hrpy_python_op *op);
 /* Before it is used: the source is iterated for ever, with a mark after each pass. */
 void hrpy_python_op_repeat(struct hrpy_python_op *op);
 struct hrpy_python_op *hrpy_python_op_ref(struct hrpy_python_op *op);
@@ -116,6 +121,8 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg);
 PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call);
 /* The async iterator of a source or of the call's item. */
 PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call);
+/* Does a call give a future? */
+bool hrpy_python_op_submits(const struct hrpy_python_op *op);
 /* Is it a source that is iterated again and again? */
 bool hrpy_python_op_repeats(const struct hrpy_python_op *op);
 /* Is obj dropped instead of given? */

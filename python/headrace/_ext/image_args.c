@@ -2,6 +2,7 @@
 #include "image_args.h"
 
 #define EXTENT_MAX 65535
+#define OWN_COUNT 11 /* of the arguments before those of the form */
 
 static const struct hrpy_choice formats[] = {
     {"rgb24", HR_RGB24}, {"bgr24", HR_BGR24},   {"gray", HR_GRAY},
@@ -228,12 +229,20 @@ int hrpy_image_limits(PyObject *arg, struct hr_image_options *out)
     return 0;
 }
 
-static int read_truth(PyObject *arg, int32_t *out)
+/* NULL keeps *out. */
+static int read_flag(PyObject *arg, int *out)
 {
-    int truth = arg ? PyObject_IsTrue(arg) : 0;
+    int value = arg ? PyObject_IsTrue(arg) : *out;
 
-    *out = truth;
-    return truth < 0 ? -1 : 0;
+    if (value < 0)
+        return -1;
+    *out = value;
+    return 0;
+}
+
+static int channels_of(enum hr_pix_fmt pix_fmt)
+{
+    return pix_fmt == HR_RGBA ? 4 : pix_fmt == HR_GRAY || pix_fmt == HR_GRAY16 ? 1 : 3;
 }
 
 int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)
@@ -247,9 +256,9 @@ int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)
         hrpy_image_orientation(values[6], &out->orientation) ||
         (values[7] &&
          hrpy_image_number(values[7], "frame", 0, INT64_MAX, &out->frame)) ||
-        read_icc(values[8], &out->icc) ||
-        read_truth(values[9], &out->allow_truncated) ||
-        hrpy_image_limits(values[10], out))
+        read_icc(values[8], &out->icc) || read_flag(values[9], &out->allow_truncated) ||
+        hrpy_image_limits(values[10], out) ||
+        hrpy_form_options(values + OWN_COUNT, channels_of(out->pix_fmt), out))
         return -1;
-    return 0;
+    return read_flag(values[OWN_COUNT + HRPY_FORM_ARG_COUNT], &out->exact);
 }

@@ -2,17 +2,19 @@
 #ifndef HRPY_IMAGE_ARGS_H
 #define HRPY_IMAGE_ARGS_H
 
-#include "ext.h"
+#include "form_args.h"
 
 /* The names, in the order in which they stand in every signature. */
 #define HRPY_IMAGE_ARG_NAMES                                                           \
     "width", "height", "pix_fmt", "scale_mode", "scale_algo", "background",            \
-        "orientation", "frame", "icc", "allow_truncated", "limits"
-#define HRPY_IMAGE_ARG_COUNT 11
-/* Their text signature, from pix_fmt on. */
+        "orientation", "frame", "icc", "allow_truncated", "limits",                    \
+        HRPY_FORM_ARG_NAMES, "exact"
+#define HRPY_IMAGE_ARG_COUNT (11 + HRPY_FORM_ARG_COUNT + 1)
+/* Without the sizes. */
 #define HRPY_IMAGE_SIGNATURE                                                           \
     "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "       \
-    "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None"
+    "orientation='apply', frame=0, icc=None, allow_truncated=False, "                  \
+    "limits=None, " HRPY_FORM_SIGNATURE ", exact=False"
 
 /* Fill *out from values[HRPY_IMAGE_ARG_COUNT] as hrpy_parse left them (NULL: default).
  * Returns 0, or -1 with a ValueError or TypeError set that names the argument. */

@@ -9,6 +9,8 @@
 
 #include "image_args.h"
 
+#define COUNT HRPY_IMAGE_ARG_COUNT
+
 /* A flow status (cancelled, say) carries no text; name it. */
 static void *raise_status(struct hrpy_state *state, enum hr_status status,
                           struct hr_error *err)
@@ -73,19 +75,18 @@ static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t 
                             PyObject *kwnames)
 {
     static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {
-        "load_image", names, HRPY_IMAGE_ARG_COUNT + 2, 1, HRPY_IMAGE_ARG_COUNT + 2};
+    static const struct hrpy_params params = {"load_image", names, COUNT + 2, 1,
+                                              COUNT + 2};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value src = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
     PyObject *name = NULL;
-    PyObject *values[HRPY_IMAGE_ARG_COUNT + 2];
+    PyObject *values[COUNT + 2];
 
     hrpy_drain_decrefs();
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values + 1, &options) ||
-        read_name(values[HRPY_IMAGE_ARG_COUNT + 1], &name))
+        hrpy_image_options(values + 1, &options) || read_name(values[COUNT + 1], &name))
         return NULL;
     if (hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
         result =
@@ -99,20 +100,18 @@ static PyObject *load_image_op(PyObject *module, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {"load_image", names,
-                                              HRPY_IMAGE_ARG_COUNT + 1, 0, 0};
+    static const struct hrpy_params params = {"load_image", names, COUNT + 1, 0, 0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[HRPY_IMAGE_ARG_COUNT + 1];
-    PyObject **name = &values[HRPY_IMAGE_ARG_COUNT];
+    PyObject *values[COUNT + 1];
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
         hrpy_image_options(values, &options))
         return NULL;
-    if (*name && *name != Py_None) {
+    if (values[COUNT] && values[COUNT] != Py_None) {
         PyErr_SetString(PyExc_ValueError,
                         "name labels one picture; a pipeline uses each item's own");
         return NULL;
@@ -137,9 +136,7 @@ static int read_batch_args(PyObject *const *values, struct hr_image_options *opt
                      options->width == 0 ? "width" : "height");
         return -1;
     }
-    *strict = values[HRPY_IMAGE_ARG_COUNT]
-                  ? PyObject_IsTrue(values[HRPY_IMAGE_ARG_COUNT])
-                  : 1;
+    *strict = values[COUNT] ? PyObject_IsTrue(values[COUNT]) : 1;
     return *strict < 0 ? -1 : 0;
 }
 
@@ -169,14 +166,13 @@ static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
                                   Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names,
-                                              HRPY_IMAGE_ARG_COUNT + 2, 3,
-                                              HRPY_IMAGE_ARG_COUNT + 2};
+    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 2, 3,
+                                              COUNT + 2};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value srcs = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
-    PyObject *values[HRPY_IMAGE_ARG_COUNT + 2];
+    PyObject *values[COUNT + 2];
     int strict;
 
     hrpy_drain_decrefs();
@@ -196,14 +192,14 @@ static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
                                      Py_ssize_t nargs, PyObject *kwnames)
 {
     static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names,
-                                              HRPY_IMAGE_ARG_COUNT + 1, 2, 0};
+    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 1, 2,
+                                              0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[HRPY_IMAGE_ARG_COUNT + 1];
+    PyObject *values[COUNT + 1];
     int strict;
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
@@ -392,6 +388,7 @@ static PyObject *image_simd(PyObject *module, PyObject *ignored)
 /* ---- the table ---- */
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
 PyMethodDef hrpy_io_methods[] = {
     {"load_image", FAST(load_image), METH_FASTCALL | METH_KEYWORDS,
      "load_image($module, src, width=None, height=None, " HRPY_IMAGE_SIGNATURE
@@ -417,6 +414,8 @@ PyMethodDef hrpy_io_methods[] = {
      "read_file_op($module, /)\n--\n\nheadrace.io.read_file as an operation."},
     {"convert_frames", hrpy_convert_frames, METH_O,
      "convert_frames($module, frames, /)\n--\n\nSee headrace.io.convert_frames."},
+    {"convert_frames_op", hrpy_convert_frames_op, METH_NOARGS,
+     "convert_frames_op($module)\n--\n\nheadrace.io.convert_frames."},
     {"as_buffer", as_buffer, METH_O,
      "as_buffer($module, obj, /)\n--\n\n"
      "A CPUBuffer that shares an array's memory and keeps it alive."},

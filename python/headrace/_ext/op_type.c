@@ -52,6 +52,8 @@ static const char *want_name(PyObject *self)
         return "list";
     case HRPY_WANT_ARRAY:
         return "array";
+    case HRPY_WANT_ARRAYS:
+        return "arrays";
     case HRPY_WANT_OBJECT:
         break;
     }
@@ -124,8 +126,8 @@ PyDoc_STRVAR(doc_type, "A native operation with its arguments bound.\n\n"
 
 static PyGetSetDef op_attributes[] = {
     {"name", get_name, NULL, "The operation's name, e.g. 'load_image'.", NULL},
-    {"wants", get_wants, NULL, "What an item must be: 'source', 'list' or 'array'.",
-     NULL},
+    {"wants", get_wants, NULL,
+     "What an item must be: 'source', 'list', 'array' or 'arrays'.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -235,6 +235,8 @@ static int kind_of(const char *text, enum hrpy_op_kind *out)
         *out = HRPY_COROUTINE;
     else if (strcmp(text, "async generator") == 0)
         *out = HRPY_ASYNC_GENERATOR;
+    else if (strcmp(text, "submit") == 0)
+        *out = HRPY_SUBMIT;
     else
         return PyErr_Format(PyExc_ValueError, "unknown kind of op '%s'", text), -1;
     return 0;
@@ -248,18 +250,24 @@ static PyObject *plan_pipe_python(PyObject *obj, PyObject *args)
     struct hr_foreign foreign = {0};
     struct hr_error err = {0};
     enum hrpy_op_kind kind = HRPY_FUNCTION;
+    int per_worker = 0;
 
-    if (!PyArg_ParseTuple(args, "OssIpOOO:pipe_python", &pipe.op, &pipe.kind,
+    if (!PyArg_ParseTuple(args, "OssIpOOO|p:pipe_python", &pipe.op, &pipe.kind,
                           &pipe.name, &pipe.concurrency, &pipe.input_order, &pipe.key,
-                          &pipe.limit, &pipe.spec) ||
+                          &pipe.limit, &pipe.spec, &per_worker) ||
         kind_of(pipe.kind, &kind) || parse_options(&pipe, &options) ||
         new_foreign(self, kind, pipe.op, pipe.spec, &foreign))
         return NULL;
-    enum hr_status status = hr__plan_foreign_pipe(
-        self->plan, &foreign, kind != HRPY_FUNCTION && kind != HRPY_COROUTINE, &options,
-        &err);
-    if (status == HR_OK && (kind == HRPY_COROUTINE || kind == HRPY_ASYNC_GENERATOR))
+    bool on_loop =
+        kind == HRPY_COROUTINE || kind == HRPY_ASYNC_GENERATOR || kind == HRPY_SUBMIT;
+    bool expand =
+        kind == HRPY_GENERATOR || kind == HRPY_ITERATE || kind == HRPY_ASYNC_GENERATOR;
+    enum hr_status status =
+        hr__plan_foreign_pipe(self->plan, &foreign, expand, &options, &err);
+    if (status == HR_OK && on_loop)
         hr__plan_on_loop(self->plan);
+    if (status == HR_OK && per_worker)
+        hrpy_python_op_per_worker(self->ops[self->op_count - 1]);
     return drop_refused(obj, status, &foreign, &err);
 }
 
@@ -465,8 +473,10 @@ static PyMethodDef plan_methods[] = {
      "--\n\nAdd a stage that runs a native op."},
     {"pipe_python", plan_pipe_python_alone, METH_VARARGS,
      "pipe_python($self, op, kind, name, concurrency, input_order, key, max_failures, "
-     "want, /)\n--\n\n"
-     "Add a stage that calls op; its results are imported as `want` says."},
+     "want, per_worker=False, /)\n--\n\n"
+     "Add a stage that calls op, or with per_worker what op() gives to each thread; "
+     "its "
+     "results are imported as `want` says."},
     {"aggregate", plan_aggregate_alone, METH_VARARGS,
      "aggregate($self, n, drop_last, columns, /)\n--\n\nAdd a stage that makes lists."},
     {"fold", plan_fold_alone, METH_VARARGS,

@@ -32,6 +32,7 @@ struct hrpy_python_op {
     struct hrpy_shape shape;
 
     bool continuous;    /* source: iterated again and again */
+    bool per_worker;    /* function, generator: see hrpy_python_op_per_worker */
     PyObject *flush;    /* fold */
     PyObject *retry_on; /* function: exceptions to try again after, or NULL */
     PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
@@ -109,15 +110,21 @@ static bool give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj)
 
 /* ---- calls ---- */
 
-PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call)
+static PyObject *call_op(struct hrpy_python_op *op, PyObject *callable,
+                         struct hr_call *call)
 {
     PyObject *arg = hrpy_export(op->state, call->in);
-    PyObject *result = arg ? PyObject_CallOneArg(op->callable, arg) : NULL;
+    PyObject *result = arg ? PyObject_CallOneArg(callable, arg) : NULL;
 
     if (op->retry_on && arg)
         *call->in = hrpy_value_of_object(arg); /* it may be wanted again */
     Py_XDECREF(arg);
     return result;
+}
+
+PyObject *hrpy_python_op_call(struct hrpy_python_op *op, struct hr_call *call)
+{
+    return call_op(op, op->callable, call);
 }
 
 static bool is_awaitable(PyObject *obj)
@@ -127,9 +134,10 @@ static bool is_awaitable(PyObject *obj)
     return async && async->am_await;
 }
 
-static void run_function(struct hrpy_python_op *op, struct hr_call *call)
+static void run_function(struct hrpy_python_op *op, PyObject *callable,
+                         struct hr_call *call)
 {
-    PyObject *result = hrpy_python_op_call(op, call);
+    PyObject *result = call_op(op, callable, call);
 
     if (result == Py_None) {
         Py_DECREF(result);
@@ -165,7 +173,8 @@ static void run_fold(struct hrpy_python_op *op, struct hr_call *call)
         fail(op, call);
 }
 
-static PyObject *open_iterator(struct hrpy_python_op *op, struct hr_call *call)
+static PyObject *open_iterator(struct hrpy_python_op *op, PyObject *callable,
+                               struct hr_call *call)
 {
     PyObject *arg = hrpy_export(op->state, call->in);
 
@@ -174,7 +183,7 @@ static PyObject *open_iterator(struct hrpy_python_op *op, struct hr_call *call)
         Py_XDECREF(arg);
         return iterator;
     }
-    PyObject *iterable = PyObject_CallOneArg(op->callable, arg);
+    PyObject *iterable = PyObject_CallOneArg(callable, arg);
     Py_DECREF(arg);
     PyObject *iterator = iterable ? PyObject_GetIter(iterable) : NULL;
     Py_XDECREF(iterable);
@@ -224,6 +233,11 @@ PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call)
     return iterator;
 }
 
+bool hrpy_python_op_submits(const struct hrpy_python_op *op)
+{
+    return op->kind == HRPY_SUBMIT;
+}
+
 bool hrpy_python_op_repeats(const struct hrpy_python_op *op)
 {
     return op->continuous;
@@ -234,14 +248,14 @@ bool hrpy_python_op_skips(const struct hrpy_python_op *op, PyObject *obj)
     return obj == Py_None && !is_source(op);
 }
 
-static void run_generator(struct hrpy_python_op *op, struct hr_call *call,
-                          int64_t until_ns)
+static void run_generator(struct hrpy_python_op *op, PyObject *callable,
+                          struct hr_call *call, int64_t until_ns)
 {
     PyObject *iterator = *call->iterator;
 
     *call->iterator = NULL;
     if (!iterator)
-        iterator = open_iterator(op, call);
+        iterator = open_iterator(op, callable, call);
     if (!iterator)
         fail(op, call);
     else if (advance(op, call, iterator, until_ns))
@@ -332,30 +346,64 @@ static void run_source(struct hrpy_python_op *op, struct hr_call *call,
     atomic_flag_clear_explicit(&op->pulling, memory_order_release);
 }
 
+static void reset(struct hr_call *call)
+{
+    call->outcome = HR_TASK_DONE;
+    call->out_count = 0;
+    call->exception = HR_VALUE_EMPTY;
+    call->fatal = false;
+    call->awaits = false;
+    call->again = false;
+}
+
+/* What the calling thread is to call: a new reference; NULL for a source, whose callable is
+ * not everybody's to look at, or when the first call has failed. */
+static PyObject *own_callable(struct hrpy_python_op *op, struct hr_call *call)
+{
+    if (is_source(op))
+        return NULL;
+    if (!op->per_worker)
+        return Py_NewRef(op->callable);
+    PyObject *callable = PyObject_CallNoArgs(op->callable);
+    if (!callable) {
+        reset(call);
+        fail(op, call);
+        call->again = false;
+        call->fatal = true;
+    }
+    return callable;
+}
+
+static void run_one(struct hrpy_python_op *op, PyObject *callable, struct hr_call *call,
+                    int64_t until_ns)
+{
+    reset(call);
+    if (op->kind == HRPY_FUNCTION)
+        run_function(op, callable, call);
+    else if (op->kind == HRPY_SOURCE)
+        run_source(op, call, until_ns);
+    else if (op->kind == HRPY_FOLD)
+        run_fold(op, call);
+    else
+        run_generator(op, callable, call, until_ns);
+}
+
 static size_t run(void *state, struct hr_call *calls, size_t count, int64_t until_ns)
 {
     /* A reference, since the op may drop the last one to its own pipeline. */
     struct hrpy_python_op *op = hrpy_python_op_ref(state);
+    PyObject *callable = own_callable(op, &calls[0]);
     size_t done = 0;
 
+    if (!callable && op->per_worker) {
+        hrpy_python_op_unref(&op);
+        return 1;
+    }
     do {
-        struct hr_call *call = &calls[done++];
-        call->outcome = HR_TASK_DONE;
-        call->out_count = 0;
-        call->exception = HR_VALUE_EMPTY;
-        call->fatal = false;
-        call->awaits = false;
-        call->again = false;
-        if (op->kind == HRPY_FUNCTION)
-            run_function(op, call);
-        else if (op->kind == HRPY_SOURCE)
-            run_source(op, call, until_ns);
-        else if (op->kind == HRPY_FOLD)
-            run_fold(op, call);
-        else
-            run_generator(op, call, until_ns);
+        run_one(op, callable, &calls[done++], until_ns);
     } while (done < count && (calls[done - 1].end_ns = HR_SYS(now_ns)()) < until_ns &&
              !calls[done - 1].awaits);
+    Py_XDECREF(callable);
     hrpy_python_op_unref(&op);
     return done;
 }
@@ -436,6 +484,11 @@ void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)
 void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on)
 {
     Py_XSETREF(op->retry_on, Py_NewRef(on));
+}
+
+void hrpy_python_op_per_worker(struct hrpy_python_op *op)
+{
+    op->per_worker = true;
 }
 
 void hrpy_python_op_repeat(struct hrpy_python_op *op)

@@ -81,10 +81,9 @@ static int misfit_new(PyObject *obj, struct hr_value *out)
 static int want_of(PyObject *text, enum hrpy_want *out)
 {
     static const char *const names[] = {
-        [HRPY_WANT_OBJECT] = "object",
-        [HRPY_WANT_SOURCE] = "source",
-        [HRPY_WANT_LIST] = "list",
-        [HRPY_WANT_ARRAY] = "array",
+        [HRPY_WANT_OBJECT] = "object", [HRPY_WANT_SOURCE] = "source",
+        [HRPY_WANT_LIST] = "list",     [HRPY_WANT_ARRAY] = "array",
+        [HRPY_WANT_ARRAYS] = "arrays",
     };
     size_t n = PyUnicode_Check(text) ? sizeof(names) / sizeof(names[0]) : 0;
 
@@ -157,7 +156,8 @@ static int import_leaf(struct hrpy_state *state, PyObject *obj, enum hrpy_want w
         *out = hrpy_value_of_object(obj);
         return 0;
     }
-    if (want != HRPY_WANT_LIST && (PyTuple_Check(obj) || PyDict_Check(obj)))
+    if (want != HRPY_WANT_LIST && want != HRPY_WANT_ARRAYS &&
+        (PyTuple_Check(obj) || PyDict_Check(obj)))
         PyErr_Format(PyExc_TypeError,
                      "pass key= to apply the native op that follows to one field of "
                      "the %s",

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace import _ext
+from headrace.io._ops import native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
     from headrace.io._ops import ArrayLike
 
 
+@native(_ext.convert_frames_op)
 def convert_frames(frames: Sequence[ArrayLike]) -> _ext.CPUBuffer:
     """Copy equal pictures into one array, with a new first dimension.
 
-    The GIL is released while copying.
+    The GIL is released while copying; in a pipeline it is not taken.
 
     Args:
         frames: A list or tuple of N arrays of one shape and dtype, e.g. N pictures of

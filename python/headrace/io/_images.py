@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace import _ext
 from headrace.io._ops import native
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.io._limits import ImageLimits
     from headrace.io._ops import ArrayLike, Source
 
@@ -17,6 +19,10 @@ Background: TypeAlias = tuple[int, int, int] | None
 Icc: TypeAlias = Literal["srgb"] | None
 ScaleMode: TypeAlias = Literal["pad", "crop"] | None
 ScaleAlgo: TypeAlias = Literal["box", "bilinear", "bicubic", "lanczos"]
+Layout: TypeAlias = Literal["HWC", "CHW"]
+# Or such an object: numpy.float32, numpy.dtype("float32"), torch.float32.
+DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"] | Any
+PerChannel: TypeAlias = "float | Sequence[float]"
 
 
 @native(_ext.load_image_op)
@@ -34,6 +40,11 @@ def load_image(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
     name: str | None = None,
 ) -> _ext.CPUBuffer:
     """Decode one picture, and scale it when a size is given.
@@ -65,13 +76,27 @@ def load_image(
             its rows as far as they go, then zeros. The result's ``truncated`` says so.
             With `False` such a picture is an error.
         limits: What is refused. Default: ``ImageLimits()``.
+        layout: ``"HWC"``: (height, width, 3), or ``"CHW"``: (3, height, width).
+        dtype: `None` is uint8, 0 to 255. ``"float32"``, ``"float16"``, ``"bfloat16"``
+            (or the dtype objects of NumPy and PyTorch) give ``(v / 255 - mean) / std``,
+            as torchvision's ``ToDtype(scale=True)`` and ``Normalize`` do but for the
+            last bits. What ``"pad"`` leaves free is black, normalised. NumPy has no
+            bfloat16 and sees its bits as uint16; PyTorch takes it by
+            ``torch.from_dlpack``.
+        mean: One number, or one for each channel, in units of 0 to 1. `None`: 0.
+        std: Alike. `None`: 1.
+        exact: A JPEG that changes its size is resized in its own planes and coloured at
+            its final size, which is faster, and differs from resizing the decoded RGB
+            by rounding and clamping. `True` gives the bytes of the longer way, which
+            are Pillow's.
         name: Stands for the source in error messages. Default: the path, or
             ``"<bytes>"``.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (height, width, C), C and dtype as
-        `pix_fmt` says, rows from top to bottom. ``truncated`` is a tuple, empty but for
-        what `allow_truncated` kept: then it holds a `SlotFailure`.
+        A new, writable `CPUBuffer` of shape (height, width, C), or as `layout` says, C
+        and dtype as `pix_fmt` and `dtype` say, rows from top to bottom. ``truncated``
+        is a tuple, empty but for what `allow_truncated` kept: then it holds a
+        `SlotFailure`.
 
     Raises:
         OSError: The file could not be read (`FileNotFoundError` and so on).
@@ -97,6 +122,11 @@ def load_image(
         icc,
         allow_truncated,
         limits,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
         name,
     )
 
@@ -115,6 +145,11 @@ def load_image_frames(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
 ) -> _ext.CPUBuffer:
     """Decode all frames of an animation, or all pages, into one array.
 
@@ -133,10 +168,15 @@ def load_image_frames(
         icc: As for `load_image`.
         allow_truncated: As for `load_image`; frames that are missing are zero.
         limits: As for `load_image`; ``decoded_bytes`` holds for all frames together.
+        layout: As for `load_image`.
+        dtype: As for `load_image`.
+        mean: As for `load_image`.
+        std: As for `load_image`.
+        exact: As for `load_image`.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (N, height, width, C), C and dtype as
-        `pix_fmt` says. A still picture gives N = 1.
+        A new, writable `CPUBuffer` of shape (N, height, width, C), or (N, C, height,
+        width), C and dtype as for `load_image`. A still picture gives N = 1.
 
     Raises:
         headrace.errors.UnsupportedError: Frames differ in size and no target is given.
@@ -155,6 +195,11 @@ def load_image_frames(
         icc,
         allow_truncated,
         limits,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
     )
 
 
@@ -173,6 +218,11 @@ def load_image_batch(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
     strict: bool = True,
 ) -> _ext.CPUBuffer:
     """Decode pictures into the slots of one array, in the order of their sources.
@@ -194,13 +244,19 @@ def load_image_batch(
         allow_truncated: As for `load_image`; such slots are listed in the result's
             ``truncated``, not in its ``failures``.
         limits: As for `load_image`.
+        layout: As for `load_image`.
+        dtype: As for `load_image`.
+        mean: As for `load_image`.
+        std: As for `load_image`.
+        exact: As for `load_image`.
         strict: With `True` the first slot that fails, in order, fails the call, after
             all were tried. With `False` failed slots are zero and listed in the
             result's ``failures``: nothing is dropped, so labels stay aligned.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (len(srcs), height, width, C), C and dtype
-        as `pix_fmt` says, with ``failures`` and ``truncated``, tuples of `SlotFailure`
+        A new, writable `CPUBuffer` of shape (len(srcs), height, width, C), or
+        (len(srcs), C, height, width), C and dtype as for `load_image`, with
+        ``failures`` and ``truncated``, tuples of `SlotFailure`
         (index, name, reason).
 
     Raises:
@@ -221,6 +277,11 @@ def load_image_batch(
         icc,
         allow_truncated,
         limits,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
         strict,
     )
 

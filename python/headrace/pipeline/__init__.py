@@ -17,6 +17,7 @@ the GIL. Any other callable runs too, in the engine's threads.
 
 from headrace.pipeline._builder import PipelineBuilder
 from headrace.pipeline._failures import Failure, Failures, PipelineFailure
+from headrace.pipeline._per_worker import per_worker
 from headrace.pipeline._pipeline import Pipeline
 from headrace.pipeline._policy import Retry
 from headrace.pipeline._stats import PipelineStats, StageStats
@@ -30,4 +31,5 @@ __all__ = [
     "PipelineStats",
     "Retry",
     "StageStats",
+    "per_worker",
 ]

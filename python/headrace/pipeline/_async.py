@@ -22,6 +22,9 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline._executor import Submitter
+from headrace.pipeline._failures import is_fatal
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -85,6 +88,7 @@ class _Loop:
         }
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._stalled: dict[int, asyncio.Future[None]] = {}
+        self._submitter = Submitter(bridge, loop)
         self._cancelled = False
         self._ended = False
         self._end: asyncio.Future[None] = loop.create_future()
@@ -103,7 +107,7 @@ class _Loop:
 
     async def _serve(self) -> None:
         bridge = self._bridge
-        self._loop.add_reader(bridge.fileno(), bridge.rung)
+        self._loop.add_reader(bridge.fileno(), self._on_bell)
         bridge.begin(self._loop.call_soon, self._wake, self._resume, self._on_state)
         bridge.pump()
         while not self._ended:
@@ -118,6 +122,11 @@ class _Loop:
             task.cancel()
         await asyncio.gather(*runners, return_exceptions=True)
 
+    def _on_bell(self) -> None:
+        self._bridge.hush()
+        self._submitter.drain()
+        self._bridge.rung()
+
     # ---- what the bridge calls ----
 
     def _wake(self, index: int) -> bool:
@@ -129,6 +138,9 @@ class _Loop:
                 future.set_result(None)
                 return True
         _, name, kind, concurrency, on_loop = self._stages[index]
+        if kind == "submit":
+            self._submitter.wake(index)
+            return True
         runners = self._runners[index]
         if len(runners) == concurrency:
             return False
@@ -157,6 +169,7 @@ class _Loop:
                 self._end.set_result(None)
         elif state == _CANCELLED:
             self._cancelled = True
+            self._submitter.cancel()
             for runners in self._runners.values():
                 for task in runners:
                     task.cancel()
@@ -326,7 +339,7 @@ class _Loop:
         elif bridge.wanted(task) and not (
             self._cancelled and isinstance(failure, asyncio.CancelledError)
         ):
-            bridge.fail(task, failure)
+            bridge.fail(task, failure, is_fatal(failure))
         else:
             if not isinstance(failure, asyncio.CancelledError):
                 _logger.warning("an async generator failed to close", exc_info=failure)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace._ext import Engine
 
 _CAUSES_MAX = 10
+_FATAL = "_headrace_fatal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,20 @@ class Failures(Sequence[Failure]):
 
     def __repr__(self) -> str:
         return repr(self._update())
+
+
+def mark_fatal(exc: BaseException) -> None:
+    """Mark an exception that no further item can escape from: it ends the run.
+
+    It does so across processes as well, as far as it takes attributes.
+    """
+    with suppress(Exception):
+        setattr(exc, _FATAL, True)
+
+
+def is_fatal(exc: BaseException) -> bool:
+    """Return whether it was marked."""
+    return getattr(exc, _FATAL, False) is True
 
 
 class PipelineFailure(ExceptionGroup[Exception]):

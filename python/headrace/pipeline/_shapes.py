@@ -5,7 +5,8 @@ the source, and at the output of each Python stage. What they have to become is 
 by the stages that follow, up to the next Python stage. So the needs are worked out from
 the sink backwards, and handed to the source and to each Python stage as its *shape*:
 
-- a word: ``"object"`` (left as it is), ``"source"``, ``"list"`` or ``"array"``;
+- a word: ``"object"`` (left as it is), ``"source"``, ``"list"`` (of sources),
+  ``"array"`` or ``"arrays"`` (a list of them);
 - a tuple of ``(key, word)``: tuples and dicts become records with these fields; the
   others stay objects.
 
@@ -37,6 +38,10 @@ class _ListOf:
 
 _Fields: TypeAlias = "dict[int | str, str]"
 _Need: TypeAlias = "str | _Fields | _ListOf"
+
+
+# What the items of a list have to be.
+_ITEM = {"list": "source", "arrays": "array"}
 
 
 # ---- forward: what is known of the values ----
@@ -76,7 +81,7 @@ def _after_pipe(stage: Pipe, kind: _Kind) -> _Kind:
             f"stage {stage.name!r} is a native operation and gets records (tuples or "
             "dicts); pass key= to apply it to one field"
         )
-    if isinstance(kind, _Lists) and wants != "list":
+    if isinstance(kind, _Lists) and wants not in _ITEM:
         raise TypeError(
             f"stage {stage.name!r} takes one item at a time, but gets lists from "
             "aggregate()"
@@ -122,14 +127,14 @@ def _with_field(need: _Need, key: int | str, want: str) -> _Need:
 def _element(need: _Need) -> _Need:
     if isinstance(need, _ListOf):
         return need.element
-    return "source" if need == "list" else "object"
+    return _ITEM.get(need, "object") if isinstance(need, str) else "object"
 
 
 def _before_aggregate(stage: Aggregate, need: _Need) -> _Need:
     if not stage.columns:
         return _element(need)
     fields = need if isinstance(need, dict) else {}
-    return {k: "source" if want == "list" else "object" for k, want in fields.items()}
+    return {k: _ITEM.get(want, "object") for k, want in fields.items()}
 
 
 def _before_native(stage: Pipe, op: Op, need: _Need) -> _Need:

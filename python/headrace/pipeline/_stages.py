@@ -12,9 +12,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace._ext import Op
+from headrace.pipeline._executor import adapt
+from headrace.pipeline._per_worker import PerWorker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable
+    from concurrent.futures import Executor
 
     from headrace.pipeline._aggregators import Aggregator
     from headrace.pipeline._policy import Retry
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 Key: TypeAlias = "int | str | None"
 MaxFailures: TypeAlias = "int | Fraction"
 Kind: TypeAlias = Literal[
-    "native", "function", "generator", "coroutine", "async generator"
+    "native", "function", "generator", "coroutine", "async generator", "submit"
 ]
 
 
@@ -222,6 +225,8 @@ def _python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
     A function that is not known to be a coroutine function is a plain one; what it
     returns is awaited if it can be.
     """
+    if isinstance(op, PerWorker):
+        return op, "generator" if op.generator else "function"
     if not callable(op):
         lookup = getattr(op, "__getitem__", None)
         if lookup is None:
@@ -235,7 +240,11 @@ def _python_op(op: object) -> tuple[Callable[[Any], Any], Kind]:
     return op, "generator" if inspect.isgeneratorfunction(runs) else "function"
 
 
-def resolve_op(op: object) -> tuple[Callable[[Any], Any] | Op, Kind]:
+def resolve_op(
+    op: object, executor: Executor | None, name: str
+) -> tuple[Callable[[Any], Any] | Op, Kind]:
     """Return what runs for each item, and how."""
+    if executor is not None:
+        return adapt(*_python_op(op), executor, name)
     native = _native_op(op)
     return _python_op(op) if native is None else (native, "native")

@@ -8,13 +8,14 @@ static struct hr__fit fit(int64_t width, int64_t height, int64_t w, int64_t h,
                           enum hr_scale_mode mode)
 {
     struct hr_image_options options;
+    struct hr__take take = {.width = width, .height = height};
     struct hr__fit out;
 
     hr_image_options_init(&options);
     options.width = w;
     options.height = h;
     options.mode = mode;
-    hr__fit(width, height, &options, &out);
+    hr__fit(&take, &options, &out);
     return out;
 }
 

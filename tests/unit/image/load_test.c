@@ -270,6 +270,7 @@ static void load_equals_decode_then_resize(void)
     HR_REQUIRE(hr_ctx_new(&ctx, NULL) == HR_OK);
     HR_REQUIRE(load_path(DATA("progressive.jpg"), NULL, &whole, NULL) == HR_OK);
     o.mode = HR_SCALE_STRETCH;
+    o.exact = 1;
     for (int algo = HR_SCALE_BOX; algo <= HR_SCALE_LANCZOS; algo++) {
         o.width = 100 + algo;
         o.height = algo % 2 ? 33 : 700;

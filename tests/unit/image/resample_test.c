@@ -18,9 +18,10 @@ static uint8_t *resample(const char *kernels, const struct hr__resample_plan *pl
     /* Guard bytes behind the output: no kernel may write past its row. */
     uint8_t *out = malloc(out_stride * (size_t)plan->kept_height + 4);
     const uint8_t *row[HR_PUSH_ROWS];
+    uint8_t *to = out;
 
     memset(out + out_stride * (size_t)plan->kept_height, 0xa5, 4);
-    if (hr__resample_begin(&r, plan, out, out_stride, NULL) != HR_OK)
+    if (hr__resample_begin(&r, plan, NULL) != HR_OK)
         abort();
     for (int64_t y = 0; y < plan->height; y += group) {
         int n = plan->height - y < group ? (int)(plan->height - y) : group;
@@ -31,6 +32,8 @@ static uint8_t *resample(const char *kernels, const struct hr__resample_plan *pl
                    in + (size_t)(y + i) * stride, stride);
         }
         hr__resample_push(&r, row, n);
+        while (hr__resample_take(&r, to))
+            to += out_stride;
     }
     HR_CHECK_EQ_INT(r.rows_out, plan->kept_height);
     for (int i = 0; i < 4; i++)

@@ -1,0 +1,77 @@
+"""How far the planes of a JPEG lead from its RGB: the table of docs/images.md.
+
+Run as ``python -m bench.roads`` where headrace, Pillow and NumPy are installed, after
+``tools/fetch_photos``. Each photograph is encoded as JPEG, loaded at 224×224 with
+``exact=False`` and ``exact=True``, and the two are compared.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+import headrace.io
+from bench.common import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIDE = 224
+# Pillow's numbers for them.
+SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+
+
+def encoded(quality: int, subsampling: str) -> Iterator[bytes]:
+    """All photographs in colour."""
+    for path in sorted((ROOT / ".cache" / "photos").glob("*.*")):
+        picture = Image.open(path)
+        if picture.mode not in ("RGB", "RGBA"):
+            continue
+        out = io.BytesIO()
+        number = SUBSAMPLINGS[subsampling]
+        picture.convert("RGB").save(out, "JPEG", quality=quality, subsampling=number)
+        yield out.getvalue()
+
+
+def difference(data: bytes, algo: Any) -> np.ndarray:
+    """In levels, of every value."""
+    roads = [
+        np.asarray(
+            headrace.io.load_image(
+                data,
+                width=SIDE,
+                height=SIDE,
+                scale_mode=None,
+                scale_algo=algo,
+                exact=exact,
+            )
+        ).astype(int)
+        for exact in (False, True)
+    ]
+    return abs(roads[0] - roads[1])
+
+
+def row(quality: int, subsampling: str, algo: str) -> str:
+    offs = [difference(data, algo) for data in encoded(quality, subsampling)]
+    psnr = [10 * math.log10(255**2 / float((off**2).mean())) for off in offs]
+    off = np.concatenate([off.ravel() for off in offs])
+    return (
+        f"| {subsampling} q{quality} {algo} | {np.mean(psnr):.1f} | {min(psnr):.1f} "
+        f"| {off.mean():.2f} | {100 * (off > 1).mean():.2f} % | {off.max()} |"
+    )
+
+
+def main() -> None:
+    print("| | PSNR, mean | least | levels, mean | off by > 1 | most |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for quality, subsampling in ((90, "4:2:0"), (90, "4:4:4"), (75, "4:2:0")):
+        for algo in ("bilinear", "bicubic"):
+            print(row(quality, subsampling, algo), flush=True)
+
+
+if __name__ == "__main__":
+    main()
