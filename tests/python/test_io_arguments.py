@@ -7,6 +7,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import headrace.io
 from headrace import _ext
@@ -429,3 +430,44 @@ def test_convert_frames_names_the_frame_that_is_none():
 def test_a_file_that_tells_no_size_is_not_taken_for_an_empty_one():
     with pytest.raises(FormatError, match=r"'/proc/self/status' tells no size"):
         read_file("/proc/self/status")
+
+
+class Interface:
+    """Nothing but an ``__array_interface__``."""
+
+    def __init__(self, **interface):
+        self.__array_interface__ = interface
+
+
+def test_an_array_interface_is_enough():
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    whole = pixels.__array_interface__
+    buffer = _ext.as_buffer(Interface(**whole, keep=pixels))
+    assert np.shares_memory(to_numpy(buffer), pixels)
+    data = Interface(typestr="|u1", shape=(2, 4, 3), data=pixels.tobytes(), version=3)
+    assert to_numpy(_ext.as_buffer(data)).tolist() == pixels.tolist()
+    assert _ext.as_buffer(data).readonly
+    image = Image.fromarray(pixels)
+    assert to_numpy(load_image(encode_image(image, format="png"))).tolist() == (
+        pixels.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("interface", "text"),
+    [
+        ({"typestr": "|V3"}, "has elements of no plain number type"),
+        ({"typestr": ">u2"}, "has elements of no plain number type"),
+        ({"strides": (1, 2)}, "has strides; a C-contiguous array is expected"),
+        ({"shape": None}, "has no shape of at most 8 dimensions"),
+        ({"shape": (-1,)}, "has a negative extent"),
+        ({"shape": (2**62, 8)}, "has a shape too large"),
+        ({"data": None}, "has no data"),
+    ],
+)
+def test_array_interfaces_that_are_refused(interface, text):
+    good = {"typestr": "|u1", "shape": (4,), "data": b"abcd", "version": 3}
+    with pytest.raises(TypeError, match=f"^__array_interface__ {text}"):
+        _ext.as_buffer(Interface(**{**good, **interface}))
+    with pytest.raises(ValueError, match="buffer"):
+        _ext.as_buffer(Interface(**{**good, "shape": (5,)}))

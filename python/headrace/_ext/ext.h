@@ -112,6 +112,14 @@ enum hrpy_want {
 int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
                 struct hr_value *out);
 
+/* The bytes of an object with a contiguous buffer, which stays alive through the value.
+ * Returns 0, or -1 with an exception set. */
+int hrpy_import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out);
+
+/* An array out of an object's __array_interface__ (array_interface.c). The same. */
+int hrpy_import_interface(struct hrpy_state *state, PyObject *obj,
+                          struct hr_value *out);
+
 /* Value to a new reference; the value is released or moved into the object in any case.
  * text → str, bytes, array and batch → CPUBuffer, list → list, record → tuple or
  * dict, object → the object itself, empty → None. */

@@ -37,8 +37,9 @@ def encode_image(
     Args:
         image: Pixels of shape (H, W) or (H, W, C), dtype uint8: C = 1 is grey, 3 RGB,
             4 RGBA (not for JPEG). PNG also takes C = 2, grey and alpha, and uint16. A
-            `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer or a
-            ``numpy()`` method. It is read while the GIL is released.
+            `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer, a
+            ``numpy()`` method or an ``__array_interface__``, as PIL's images have. It
+            is read while the GIL is released.
         format: ``"jpeg"`` (baseline, 4:2:0), ``"png"`` or ``"webp"``.
         quality: Of JPEG and of lossy WebP, from 0 to 100.
         compression: Of PNG: zlib's level, from 0 (none) to 9.
