@@ -31,6 +31,12 @@ test: setup ## the C tests and the Python tests
 	python -m pytest -q || status=1
 	exit $$status
 
+.PHONY: plain
+plain: setup ## the C tests of pictures, built without the optional libraries
+	@tools/build plain
+	@meson test -C build/plain --no-rebuild --print-errorlogs studio_test jpeg_test \
+		png_test load_test load_batch_test canvas_test image_op_test
+
 .PHONY: lint
 lint: setup ## formatters, analyzers, type checkers, the arrows between folders
 	@tools/lint
