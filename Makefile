@@ -61,8 +61,12 @@ asan-python: ## the Python tests, with the extension under the same sanitizers
 	@tools/test_sanitized asan
 
 .PHONY: tsan-python
-tsan-python: ## pipeline tests on free-threaded CPython, all under ThreadSanitizer
+tsan-python: ## pipelines on free-threaded CPython, all under ThreadSanitizer
 	@tools/test_sanitized tsan
+
+.PHONY: planted
+planted: setup ## plant a fault in the extension for each of them, see it reported
+	@tests/python/planted.py
 
 .PHONY: freethreaded
 freethreaded: ## the Python tests on CPython 3.13 without the GIL; builds it once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from contextlib import contextmanager
@@ -92,6 +93,37 @@ def costing() -> Iterator[Cost]:
     yield cost
     cost.wall_s = time.perf_counter() - wall_s
     cost.cpu_s = time.process_time() - cpu_s + _children_cpu_s() - children_s
+
+
+def _processes() -> list[Path]:
+    """This process and its children, in /proc."""
+    found = [Path("/proc/self")]
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = status.read_text().split("PPid:\t")[1]
+        except (OSError, IndexError):  # it has ended meanwhile
+            continue
+        if int(fields.split()[0]) == os.getpid():
+            found.append(status.parent)
+    return found
+
+
+def _memory_mib(field_name: str) -> float:
+    total = 0
+    for process in _processes():
+        text = (process / "status").read_text()
+        total += int(text.split(f"{field_name}:")[1].split()[0])
+    return total / 1024
+
+
+def resident_mib() -> float:
+    """Memory that this process and its children hold; what they share counts twice."""
+    return _memory_mib("VmRSS")
+
+
+def peak_resident_mib() -> float:
+    """The sum of the most that each of them has held."""
+    return _memory_mib("VmHWM")
 
 
 @dataclass(frozen=True)

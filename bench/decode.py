@@ -29,11 +29,13 @@ Way = Callable[[Sequence[Source], int], Batches]
 # ---- pipelines: headrace and SPDL ----
 
 
-def pipeline_by_batch(name: str, sources: Sequence[Source], threads: int) -> Batches:
+def pipeline_by_batch(
+    name: str, sources: Sequence[Source], threads: int, *, batch: int = BATCH
+) -> Batches:
     """One batch per task."""
     lib = engine(name)
     load = partial(lib.io.load_image_batch, **lib.stretch_batch(SIDE, SIDE))
-    builder = lib.builder().add_source(sources).aggregate(BATCH)
+    builder = lib.builder().add_source(sources).aggregate(batch)
     yield from _arrays(lib, builder.pipe(load, concurrency=threads), threads)
 
 
@@ -130,14 +132,16 @@ class _Pictures:
 
     def __getitem__(self, index: int) -> Any:
         source = self.sources[index]
-        assert isinstance(source, bytes)
-        pixels = import_module("numpy").array(pillow(source))
+        picture = source if isinstance(source, bytes) else Path(source).read_bytes()
+        pixels = import_module("numpy").array(pillow(picture))
         return import_module("torch").from_numpy(pixels)
 
 
-def torch_workers(sources: Sequence[Source], workers: int) -> Batches:
+def torch_workers(
+    sources: Sequence[Source], workers: int, *, batch: int = BATCH
+) -> Batches:
     data = import_module("torch.utils.data")
-    yield from data.DataLoader(_Pictures(sources), BATCH, num_workers=workers)
+    yield from data.DataLoader(_Pictures(sources), batch, num_workers=workers)
 
 
 # ---- measuring a way ----

@@ -9,10 +9,13 @@ One and two workers take turns, 15 short runs each; the best of each counts, for
 machine with other work most runs share their cores. `CPU` is what an item costs two
 workers over what it costs one (medians): above 1 they are in each other's way, whatever
 the machine does. A call takes some 20 µs. `threads` is the limit: the same calls in
-bare threads, which get their items beforehand. What all workers touch costs reference
-counts that both cores write; a copy for each worker does not. Constants are shared too:
-CPython 3.13 makes them immortal when it loads a module from its .pyc file, and not when
-it compiles one; so there are none above 256 here.
+bare threads, which get their items beforehand. `headrace` has as many tasks as workers,
+`4x` four times as many, so that a full channel keeps no worker waiting.
+
+What all workers touch costs reference counts that both cores write; a copy for each
+worker does not. Constants are shared too: CPython 3.13 makes them immortal when it
+loads a module from its .pyc file, and not when it compiles one; so there are none above
+256 here.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -77,11 +81,11 @@ OPS: dict[str, Callable[[], Callable[[int], int]]] = {
 }
 
 
-def by_pipeline(op: Callable[[int], Any], workers: int) -> None:
+def by_pipeline(op: Callable[[int], Any], workers: int, tasks: int = 1) -> None:
     pipeline = (
         PipelineBuilder()
         .add_source(range(ITEMS))
-        .pipe(op, concurrency=workers)
+        .pipe(op, concurrency=tasks * workers)
         .aggregate(32)
         .add_sink(8)
         .build(num_threads=workers)
@@ -104,6 +108,13 @@ def by_threads(op: Callable[[int], Any], workers: int) -> None:
         thread.join()
 
 
+WAYS: dict[str, Callable[[Callable[[int], Any], int], None]] = {
+    "headrace": by_pipeline,
+    "headrace, 4x": partial(by_pipeline, tasks=4),
+    "threads": by_threads,
+}
+
+
 def measure(way: Callable[[Callable[[int], Any], int], None], op: Any) -> str:
     """One line: items per second of one and of two workers, and the ratios."""
     wall: dict[int, list[float]] = {1: [], 2: []}
@@ -122,12 +133,12 @@ def measure(way: Callable[[Callable[[int], Any], int], None], op: Any) -> str:
 def main() -> None:
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     print(f"Python {sys.version.split()[0]}, the GIL is {'on' if gil else 'off'}")
-    print(f"{'items per second':34} {'1 worker':>9} {'2':>9} {'2 ÷ 1':>6} {'CPU':>6}")
+    print(f"{'items per second':38} {'1 worker':>9} {'2':>9} {'2 ÷ 1':>6} {'CPU':>6}")
     for name, make in OPS.items():
         if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
             continue
-        for way_name, way in (("headrace", by_pipeline), ("threads", by_threads)):
-            print(f"{name:25} {way_name:8} {measure(way, make())}", flush=True)
+        for way_name, way in WAYS.items():
+            print(f"{name:25} {way_name:12} {measure(way, make())}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
  *
  *   source → [op] → [aggregate] → [op] → ... → sink → hr_pipeline_next
  *
+ *                      ┌─► path 0: [op] ... ─┐
+ * A route stands for   ┤                     ├─► one of its links: see hr_plan_route.
+ *                      └─► path 1: [op] ... ─┘
+ *
  * A plan is built by one thread and consumed by hr_pipeline_new. The pipeline then runs
  * on threads of its own; see docs/internals/engine.md. */
 #ifndef HEADRACE_PIPELINE_H
@@ -89,6 +93,54 @@ HR_API HR_MUST_USE enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32
 /* The elements of each list, one by one. */
 HR_API HR_MUST_USE enum hr_status hr_plan_disaggregate(struct hr_plan *plan,
                                                        struct hr_error *err);
+/* ---- routes: each item takes one of several paths, which join again ---- */
+
+struct hr_router_class {
+    const char *name; /* the stage's */
+    /* The item is borrowed. HR_OK with *path filled, below the number of paths; HR_SKIP for
+     * a filtered item; or a failure with *err filled. Called by one thread at a time. */
+    enum hr_status (*route)(void *state, struct hr_ctx *ctx, const struct hr_value *in,
+                            uint32_t *path, struct hr_error *err);
+    void (*free_state)(void *state); /* NULL: nothing to free */
+};
+
+struct hr_router {
+    const struct hr_router_class *cls;
+    void *state;
+};
+
+/* Free the state and empty *router; the empty one is accepted. */
+HR_API void hr_router_free(struct hr_router *router);
+
+/* Begin a route. What is added then belongs to its paths, up to 64, each of which begins
+ * with hr_plan_path; one without stages passes items on as they are. _join ends the last
+ * path and the route: from there items go on in the order in which they leave the paths.
+ * An epoch leaves all paths before the next one leaves any. Paths may hold routes, up to 8
+ * deep. When a stage in a path ends the run, the other paths deliver what they have.
+ * Ownership: _route takes *router and empties it on HR_OK.
+ * Errors: HR_ERR_STATE (no source yet, no open route), HR_ERR_ARG, HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status
+hr_plan_route(struct hr_plan *plan, struct hr_router *router, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_path(struct hr_plan *plan,
+                                               struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_join(struct hr_plan *plan,
+                                               struct hr_error *err);
+
+/* ---- merges: several sources, each with stages of its own, become one ---- */
+
+/* What was added last is the end of a branch; what follows is another one, which begins
+ * with a source. _merge joins the last n of them (0: all), up to 64, of which the very last
+ * is the one in the making: items go on in the order of their arrival. Each source of such a plan
+ * is advanced by a thread of its own, native ones as well. Either all make epochs or none:
+ * one ends when it has ended in every branch. When a source fails, or a stage ends its
+ * branch, the others go on to their ends, and then it is told.
+ * Errors: HR_ERR_STATE (no source yet, a route is open, no branch), HR_ERR_ARG,
+ * HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status hr_plan_branch(struct hr_plan *plan,
+                                                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status hr_plan_merge(struct hr_plan *plan, uint32_t n,
+                                                struct hr_error *err);
+
 /* ---- the stage that was added last: what to do about failures ---- */
 
 enum hr_on_error {

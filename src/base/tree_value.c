@@ -285,12 +285,17 @@ static enum hr_status node_copy(const struct hr_value *value, struct hr_value *o
     return HR_OK;
 }
 
-enum hr_status hr__tree_own(struct hr_value *value)
+bool hr__tree_is_sole(const struct hr_value *value)
 {
-    struct node *node = value->ptr;
+    const struct node *node = value->ptr;
     assert(is_node(value));
     /* acquire: pairs with node_drop in those that were holders, and have read it. */
-    if (atomic_load_explicit(&node->refs, memory_order_acquire) == 1)
+    return atomic_load_explicit(&node->refs, memory_order_acquire) == 1;
+}
+
+enum hr_status hr__tree_own(struct hr_value *value)
+{
+    if (hr__tree_is_sole(value))
         return HR_OK;
     struct hr_value copy;
     enum hr_status status = node_copy(value, &copy);

@@ -120,8 +120,34 @@ bool hr__async_needed(const struct hr_pipeline *p)
 
 void hr__async_set_cookie(struct hr_pipeline *p, void *cookie)
 {
-    if (p->async)
-        p->async->cookie = cookie;
+    p->async->cookie = cookie;
+}
+
+void *hr__async_take_cookie_locked(struct hr_pipeline *p)
+{
+    struct hr_async *a = p->async;
+    if (!a || !a->orphaned || p->alive > 0)
+        return NULL;
+    void *cookie = a->cookie;
+    a->cookie = NULL;
+    return cookie;
+}
+
+void hr__async_drop_cookie(struct hr_pipeline *p, void *cookie)
+{
+    if (cookie && p->runtime->drop_loop)
+        p->runtime->drop_loop(cookie);
+}
+
+void hr__async_orphan(struct hr_pipeline *p)
+{
+    if (!p->async)
+        return;
+    hr__engine_lock(p);
+    p->async->orphaned = true;
+    void *cookie = hr__async_take_cookie_locked(p);
+    hr__engine_unlock_only(p);
+    hr__async_drop_cookie(p, cookie);
 }
 
 void hr__async_ref(struct hr_pipeline *p)

@@ -21,13 +21,14 @@ struct hr_async_task {
     int64_t began_ns;           /* its own */
     int64_t took_ns;            /* in flight, to be accounted with the next hand-in */
     bool begun, listed;         /* its own */
+    bool stays;                 /* set and read in an exchange, in part without lock */
     /* const while the thread has it, but for an exchange: */
     uint32_t number, stage;
     bool adopted; /* call.out[0] is what is to be awaited; call.in is spent */
     bool closing; /* not wanted any more: end it, and hand it in as HR_TASK_DONE */
     bool over;    /* failed while it was handed in with HR_TASK_MORE; as closing */
     /* under lock: */
-    bool used, stays, paused, reported, rides;
+    bool used, paused, reported, rides;
     int64_t since_ns;
     struct hr_claim claim;
     struct hr_async_task *chain; /* begins when this one has ended */
@@ -52,7 +53,9 @@ bool hr__async_stage(const struct hr_pipeline *p, uint32_t i,
                      struct hr_async_stage *out);
 /* Is a loop needed from the start? Whether another one is shows at run time. */
 bool hr__async_needed(const struct hr_pipeline *p);
-/* What the runtime's start_loop is given; NULL forbids to call it. */
+/* What the runtime's start_loop is given, by the pipeline's own threads; for a pipeline
+ * that has stages of a loop, before it is started.
+ * Ownership: takes cookie; drop_loop gets it when owner and threads are gone. */
 void hr__async_set_cookie(struct hr_pipeline *p, void *cookie);
 /* The pipeline outlives the reference. For who may outlive its owner. */
 void hr__async_ref(struct hr_pipeline *p);

@@ -42,7 +42,10 @@ static void finish_locked(struct hr_pipeline *p, struct hr_async_task *task,
         return;
     struct hr_stage *stage = &p->stages[task->stage];
     stage->awaited_ns += (uint64_t)task->took_ns;
-    if (task->stage == 0) {
+    if (stage->body == HR_BODY_FOREIGN_SOURCE && p->feed_count > 0) {
+        hr__feed_finish_locked(p, hr__feed_of(p, task->stage), &task->claim, call,
+                               now_ns, after);
+    } else if (task->stage == 0) {
         call->prompt = true; /* see claim_all_locked */
         hr__source_finish_locked(p, &task->claim, call, 0, now_ns, after);
     } else {
@@ -116,7 +119,7 @@ static void claim_all_locked(struct hr_pipeline *p, int64_t now_ns,
             hr__source_taken_locked(p, &claim, now_ns);
         struct hr_async_task *task = task_of_claim_locked(p, &claim, now_ns);
         hr__call_note_locked(p, &claim, &task->call);
-        if (claim.stage != 0)
+        if (p->stages[claim.stage].body != HR_BODY_FOREIGN_SOURCE || p->feed_count > 0)
             task->call.grant = claim.grant; /* what is given is handed in in time */
         if (p->stages[claim.stage].body != HR_BODY_FOREIGN_MAP)
             p->tasks[claim.task].on_loop = task;

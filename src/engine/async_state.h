@@ -15,7 +15,7 @@ struct hr_async {
     struct hr_async_task *tasks;
     uint32_t task_count;
     bool needed;
-    void *cookie; /* taken away by the pipeline's owner once no worker is left */
+    void *cookie; /* const until no thread is left that might start a loop by it */
 
     int bell; /* written before `presence` is set; -1: not yet */
     /* set to EXPECTED with release, read with acquire: who sees it sees the bell */
@@ -23,6 +23,7 @@ struct hr_async {
     _Atomic bool stands_off; /* seq_cst, as consumer_wants is next to it */
 
     /* under the pipeline's lock */
+    bool orphaned; /* the owner is gone: the last thread lets go of the cookie */
     bool armed, told_cancelled, told_ended;
     _Atomic uint32_t ringing; /* up under lock, down (release) without it */
     uint32_t tasks_touched;   /* those behind have never been used */

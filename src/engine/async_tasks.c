@@ -64,6 +64,9 @@ int64_t hr__async_item(const struct hr_pipeline *p, const struct hr_async_task *
 int64_t hr__async_item_locked(const struct hr_pipeline *p,
                               const struct hr_async_task *task)
 {
+    const struct hr_feed *feed = hr__feed_of(p, task->stage);
+    if (feed)
+        return feed->index;
     return task->stage == 0 ? p->source_index : hr__async_item(p, task);
 }
 
@@ -97,7 +100,8 @@ int64_t hr__async_watch_locked(struct hr_pipeline *p, int64_t now_ns)
     for (uint32_t i = 0; p->async && i < p->async->tasks_touched; i++) {
         struct hr_async_task *task = &p->async->tasks[i];
         /* A source may wait for its next item as long as it likes. */
-        if (!task->used || task->paused || task->reported || task->stage == 0)
+        if (!task->used || task->paused || task->reported ||
+            p->stages[task->stage].body == HR_BODY_FOREIGN_SOURCE)
             continue;
         int64_t due_ns = task->since_ns + p->task_deadline_ns;
         if (due_ns > now_ns) {

@@ -19,7 +19,6 @@
 #include "base/banned.h"
 
 enum { LOW_WATER = 1 };
-#define LOOK_MIN_NS 5000000
 #define LOOK_MAX_NS 50000000
 
 /* The run's failure is told once, after the last item. Sink's lock held. */
@@ -167,9 +166,26 @@ static void leave_list(struct hr_pipeline *p, struct hr_waiter *waiter,
             continue;
 }
 
+/* How long until the next look; `looked`: one was made just now, and was of use if it
+ * found something. Relaxed: a measure that several consumers share, each may be right. */
+static int64_t look_interval(struct hr_sink *sink, bool looked, bool found)
+{
+    int64_t every_ns = atomic_load_explicit(&sink->look_ns, memory_order_relaxed);
+    if (!looked)
+        return every_ns;
+    if (found)
+        every_ns = HR_LOOK_MIN_NS;
+    else
+        every_ns = every_ns < LOOK_MAX_NS / 2 ? every_ns * 2 : LOOK_MAX_NS;
+    atomic_store_explicit(&sink->look_ns, every_ns, memory_order_relaxed);
+    return every_ns;
+}
+
 /* One look at what is there, and if there is nothing, a wait for it. Returns 0 (there may
- * be something), ETIMEDOUT or EINTR. */
-static int wait_once(struct hr_pipeline *p, uint64_t epoch, int64_t until_ns)
+ * be something), ETIMEDOUT or EINTR. *looked: the look is one that nobody asked for; then,
+ * the wait has ended for another one. */
+static int wait_once(struct hr_pipeline *p, uint64_t epoch, int64_t until_ns,
+                     bool *looked)
 {
     struct hr_waiter waiter;
     struct hr_after after = {0};
@@ -183,37 +199,38 @@ static int wait_once(struct hr_pipeline *p, uint64_t epoch, int64_t until_ns)
         hr__engine_wake_workers_locked(p, -1, begin_ns, &after);
         hr__engine_wake_helper_locked(p, &after);
     }
+    bool found = !must_wait || after.wake_count > 0;
     hr__engine_unlock(p, &after);
+    int64_t look_ns = begin_ns + look_interval(&p->sink, *looked, found);
     if (!must_wait)
         return 0;
-    int result = hr__park(&waiter.parker, until_ns);
+    int result = hr__park(&waiter.parker, look_ns < until_ns ? look_ns : until_ns);
     int64_t end_ns = HR_SYS(now_ns)();
     leave_list(p, &waiter, end_ns - begin_ns, result == 0);
     struct hr_trace_ring *trace = hr__pipeline_trace_ring(p);
     if (trace)
         hr__trace_add(trace, &(struct hr_trace_what){HR_TRACE_WAIT, -1, -1, 0, NULL},
                       begin_ns, end_ns);
+    *looked = result == ETIMEDOUT && look_ns < until_ns;
     return result;
 }
 
 /* A wake-up may be left out by somebody who will be back in some microseconds, and then
  * comes upon the one task that takes long. So a consumer looks by itself now and then, at
- * what is ready and at who could be woken. */
+ * what is ready and at who could be woken. As workers do (worker.c) it keeps the interval:
+ * 5 ms at first and after a look that was of use, up to 50 ms while they are not. */
 enum hr_status hr__pipeline_wait(struct hr_pipeline *p, uint64_t epoch,
                                  int64_t until_ns)
 {
-    int64_t limit_ns = LOOK_MIN_NS;
+    bool looked = false;
     for (;;) {
-        int64_t look_ns = HR_SYS(now_ns)() + limit_ns;
-        bool last = look_ns >= until_ns;
-        int result = wait_once(p, epoch, last ? until_ns : look_ns);
+        int result = wait_once(p, epoch, until_ns, &looked);
         if (result == 0)
             return HR_OK;
         if (result == EINTR)
             return HR_AGAIN;
-        if (last)
+        if (!looked)
             return HR_TIMEOUT;
-        limit_ns = limit_ns < LOOK_MAX_NS / 2 ? limit_ns * 2 : LOOK_MAX_NS;
     }
 }
 

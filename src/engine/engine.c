@@ -163,6 +163,8 @@ static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__unpark(&p->workers[i].parker);
+    hr__loop_quit(&p->loop);
+    atomic_store_explicit(&p->rests, true, memory_order_release); /* pairs with visit */
 }
 
 void hr__engine_pump_locked(struct hr_pipeline *p, int64_t now_ns,
@@ -268,6 +270,8 @@ void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after
 {
     if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
         hr__engine_wake_add(after, &p->workers[p->source_helper].parker);
+    if (p->feed_count > 0)
+        hr__feeds_wake_locked(p, after);
 }
 
 /* ---- ending ---- */

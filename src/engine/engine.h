@@ -33,6 +33,7 @@ enum {
     HR_LANE_FOREIGN,
     HR_LANE_SOURCE, /* a foreign source: helper, consumer, or leader */
     HR_LANE_ASYNC,  /* coroutines: the thread of the language's event loop */
+    HR_LANE_FEED,   /* one of several sources: its own thread */
 };
 #define HR_LANES_NATIVE ((1u << HR_LANE_NATIVE) | (1u << HR_LANE_LIGHT))
 #define HR_LANES_FOREIGN (1u << HR_LANE_FOREIGN)
@@ -50,6 +51,9 @@ enum hr_stage_body {
     HR_BODY_FOREIGN_MAP,
     HR_BODY_FOREIGN_EXPAND,
     HR_BODY_FOREIGN_FOLD,
+    HR_BODY_ROUTE,
+    HR_BODY_FOREIGN_ROUTE,
+    HR_BODY_MERGE,
     HR_BODY_SINK
 };
 
@@ -74,6 +78,8 @@ struct hr_stage {
     struct hr_key key;
     struct hr_source source;
     struct hr_op op;
+    struct hr_router router;
+    uint32_t path_count; /* of a route */
     struct hr_foreign foreign;
     bool raises;  /* HR_ON_ERROR_RAISE, */
     bool ordered; /* and first means: in input order */
@@ -118,6 +124,15 @@ struct hr_retries {
 struct hr_worker;
 struct hr_async;
 
+/* One of several sources; see feed.c. */
+struct hr_feed {
+    /* const after creation */
+    uint32_t stage;
+    struct hr_worker *worker; /* its own; NULL: it is the event loop's */
+    /* under lock */
+    int64_t index; /* of its next item */
+};
+
 /* The context given to ops: base first, so that the one is the other. */
 struct hr_engine_ctx {
     struct hr_ctx base;
@@ -150,7 +165,8 @@ struct hr_worker {
     struct hr_engine_ctx ctx;
     void *foreign_thread;
     bool attached;
-    int64_t park_limit_ns;
+    int64_t room_limit_ns, look_limit_ns; /* see worker.c */
+    bool looked;                          /* parked last until a look was due */
     struct hr_call calls[HR_SCHED_GRANT_MAX];
     struct hr_claim claims[HR_SCHED_GRANT_MAX];
     /* under lock */
@@ -178,22 +194,17 @@ struct hr_after {
     struct hr_item *released;
 };
 
-struct hr_plan {
-    struct hr_stage *stages;
-    struct hr_sched_stage *sched_stages;
-    uint32_t count, capacity;
-    uint32_t sink_buffer;
-    bool complete; /* has its sink */
-    const struct hr_runtime *runtime;
-};
-
 struct hr_pipeline {
     /* const after creation */
     struct hr_stage *stages;
     uint32_t stage_count;
+    struct hr_sched_edge *edges;
+    uint32_t edge_count;
     const struct hr_runtime *runtime;
     bool has_foreign_stage;
-    int32_t source_helper;  /* worker number, -1: none is needed */
+    int32_t source_helper; /* worker number, -1: none is needed */
+    struct hr_feed *feeds; /* where there is more than one source */
+    uint32_t feed_count;
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
     uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
     uint32_t first_arity; /* items that the stage behind the source needs at once */
@@ -238,6 +249,7 @@ struct hr_pipeline {
     _Atomic uint32_t refill_ready;
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
+    _Atomic bool rests;              /* ended; release, acquire by hr__pipeline_visit */
     _Atomic uint32_t consumer_wants; /* release by the consumer, acquire by workers */
     _Atomic uint32_t refs;           /* the owner and each thread */
 
@@ -427,6 +439,11 @@ void hr__async_free(struct hr_pipeline *p);
 /* The run has ended and its threads are gone: the descriptor can go, unless somebody is
  * about to use it still; then it goes with the rest. */
 void hr__async_close(struct hr_pipeline *p);
+/* The owner lets go of p: drop the cookie, unless threads are left that may use it. */
+void hr__async_orphan(struct hr_pipeline *p);
+/* A thread has left: what is to be dropped after the unlock, or NULL. */
+void *hr__async_take_cookie_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+void hr__async_drop_cookie(struct hr_pipeline *p, void *cookie);
 /* Has the loop's thread to be told of something it does not know? Then call _ring after
  * the unlock. */
 bool hr__async_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
@@ -457,8 +474,42 @@ int64_t hr__async_in_flight_locked(const struct hr_pipeline *p, uint32_t stage,
 int64_t hr__async_item_locked(const struct hr_pipeline *p,
                               const struct hr_async_task *task) HR_ENGINE_LOCKED;
 
+/* ---- feed.c: sources of a plan that has several ---- */
+void *hr__feed_main(void *worker);
+/* The feed of a stage; NULL: it has none. */
+struct hr_feed *hr__feed_of(const struct hr_pipeline *p, uint32_t stage);
+/* Make those of a plan. Errors: HR_ERR_NOMEM. */
+enum hr_status hr__feeds_new(struct hr_pipeline *p, const struct hr_plan *plan,
+                             struct hr_error *err);
+/* As hr__source_finish_locked. */
+void hr__feed_finish_locked(struct hr_pipeline *p, struct hr_feed *feed,
+                            const struct hr_claim *claim, struct hr_call *call,
+                            int64_t now_ns, struct hr_after *after) HR_ENGINE_LOCKED;
+/* Wake threads of feeds that can go on: some of them, which then wake others. */
+void hr__feeds_wake_locked(struct hr_pipeline *p,
+                           struct hr_after *after) HR_ENGINE_LOCKED;
+/* Ask a native source for up to call->grant items, within a slice; no lock. quick: it will
+ * not take that long by far, so the clock is read at the end only; each reading costs what
+ * the engine does for a third of an item. Returns the time. */
+int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
+                              bool quick, int64_t now_ns);
+
+/* ---- route.c ---- */
+/* Run the native router's task. Lock held on return; returns the time. */
+int64_t hr__route_run_task(struct hr_worker *w, const struct hr_claim *claim,
+                           struct hr_after *after) HR_ACQUIRE(hr__engine_role);
+/* The item, of a router's task, goes to that path, or is filtered or failed. exception: as
+ * of hr__engine_finish_item_locked. */
+void hr__route_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
+                             struct hr_item *item, enum hr_task_outcome outcome,
+                             uint32_t path, const struct hr_error *err,
+                             struct hr_value *exception, int64_t now_ns,
+                             struct hr_after *after) HR_ENGINE_LOCKED;
+
 /* ---- source.c: the foreign source's read-ahead ---- */
 bool hr__source_is_fast_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
+/* It usually takes under 1 µs per item. */
+bool hr__source_is_quick_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* How many items the source may be ahead. */
 uint32_t hr__source_read_ahead_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* The read-ahead is down to 1/part, or short of what one task of the next stage needs: an

@@ -85,14 +85,19 @@ enum hr_status hr__loop_start(struct hr_loop *loop, struct hr_error *err)
     return HR_OK;
 }
 
-void hr__loop_stop(struct hr_loop *loop)
+void hr__loop_quit(struct hr_loop *loop)
 {
-    if (!loop->running)
-        return;
     hr__mutex_lock(&loop->lock);
     loop->stopping = true;
     hr__mutex_unlock(&loop->lock);
     hr__unpark(&loop->parker);
+}
+
+void hr__loop_stop(struct hr_loop *loop)
+{
+    if (!loop->running)
+        return;
+    hr__loop_quit(loop);
     pthread_join(loop->thread, NULL);
     loop->running = false;
 }

@@ -38,7 +38,9 @@ void hr__loop_init(struct hr_loop *loop);
 void hr__loop_fini(struct hr_loop *loop);
 /* Start the thread. Errors: HR_ERR_THREAD. */
 enum hr_status hr__loop_start(struct hr_loop *loop, struct hr_error *err);
-/* End and join it; a timer that is running is waited for. */
+/* No more timers: the thread ends by itself. Threads: any. */
+void hr__loop_quit(struct hr_loop *loop);
+/* The same, and join it; a timer that is running is waited for. */
 void hr__loop_stop(struct hr_loop *loop);
 /* Storage is the caller's and stays until the loop has stopped. Threads: any. */
 void hr__loop_add(struct hr_loop *loop, struct hr_timer *timer);

@@ -51,20 +51,23 @@ bool hr__pipeline_forked(const struct hr_pipeline *p)
 static size_t items_needed(const struct hr_plan *plan)
 {
     size_t n = 2 * HR_SCHED_GRANT_MAX;
+    for (uint32_t e = 0; e < plan->edge_count; e++)
+        n += hr__plan_places(plan, e);
     for (uint32_t i = 0; i + 1 < plan->count; i++)
-        n += hr__plan_places(plan, i) +
-             (size_t)plan->sched_stages[i].concurrency * plan->sched_stages[i].arity;
+        n += (size_t)plan->sched_stages[i].concurrency * plan->sched_stages[i].arity;
     return n;
 }
 
 static void mark_batched(struct hr_pipeline *p)
 {
-    bool batched = false;
-    for (uint32_t i = p->stage_count; i-- > 0;) {
-        p->stages[i].is_batched = batched;
-        batched = batched || p->stages[i].body == HR_BODY_COLLATE ||
-                  p->stages[i].body == HR_BODY_FOREIGN_FOLD;
-    }
+    for (uint32_t i = p->stage_count; i-- > 0;) /* channels lead to higher numbers */
+        for (uint32_t e = 0; e < p->edge_count; e++) {
+            const struct hr_stage *to = &p->stages[p->edges[e].to];
+            if (p->edges[e].from == i &&
+                (to->is_batched || to->body == HR_BODY_COLLATE ||
+                 to->body == HR_BODY_FOREIGN_FOLD))
+                p->stages[i].is_batched = true;
+        }
 }
 
 static bool has_foreign_stage(const struct hr_plan *plan)
@@ -106,7 +109,7 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
     enum hr_status status = hr__plan_schedule(plan, HR_SYS(now_ns)(), &p->sched, err);
     if (status != HR_OK)
         return status;
-    if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->count - 2)) != HR_OK)
+    if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->edge_count - 1)) != HR_OK)
         return hr__nomem(err, "pipeline", "its sink", 0);
     p->workers = hr__calloc(p->worker_count, sizeof(*p->workers));
     p->tasks = hr__calloc(hr__sched_task_count(p->sched), sizeof(*p->tasks));
@@ -114,6 +117,9 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
         hr__worker_init(p, &p->workers[i], i);
+    for (uint32_t i = 0; i < p->feed_count; i++)
+        if (!plan->stages[p->feeds[i].stage].on_loop)
+            p->feeds[i].worker = &p->workers[p->worker_count - p->feed_count + i];
     status = has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
     return status == HR_OK ? hr__async_new(p, plan, err) : status;
 }
@@ -132,6 +138,8 @@ static void free_all(struct hr_pipeline *p)
     for (uint32_t i = 0; i < p->stage_count; i++)
         hr__stage_fini(&p->stages[i]);
     hr__free(p->stages);
+    hr__free(p->edges);
+    hr__free(p->feeds);
     hr__ledger_fini(&p->ledger);
     hr__items_fini(&p->items);
     hr__free(p->workers);
@@ -182,17 +190,27 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->first_arity = (*plan)->sched_stages[1].arity;
     p->read_ahead_prompt = hr__plan_read_ahead(*plan, true);
     p->read_ahead_slow = hr__plan_read_ahead(*plan, false);
+    enum hr_status status = HR_OK;
+    if ((*plan)->source_count > 1)
+        status = hr__feeds_new(p, *plan, err);
+    if (status != HR_OK) {
+        free_all(p);
+        return status;
+    }
     bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
-    p->worker_count = p->num_threads + helper;
+    p->worker_count = p->num_threads + helper + p->feed_count;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;
     p->watchdog = (struct hr_timer){.fn = watch, .cookie = p};
-    enum hr_status status = make_parts(p, *plan, err);
+    status = make_parts(p, *plan, err);
     if (status != HR_OK) {
         free_all(p);
         return status;
     }
     p->stages = (*plan)->stages;
     p->stage_count = (*plan)->count;
+    p->edges = (*plan)->edges;
+    p->edge_count = (*plan)->edge_count;
+    (*plan)->edges = NULL;
     mark_batched(p);
     (*plan)->stages = NULL;
     (*plan)->count = 0;
@@ -208,10 +226,14 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
 {
     struct hr_worker *w = &p->workers[i];
     bool helper = (int32_t)i == p->source_helper;
+    bool feed = i >= p->worker_count - p->feed_count;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->alive++;
-    int code = HR_SYS(thread_start)(
-        &w->thread, helper ? hr__source_helper_main : hr__worker_main, w);
+    int code = HR_SYS(thread_start)(&w->thread,
+                                    helper ? hr__source_helper_main
+                                    : feed ? hr__feed_main
+                                           : hr__worker_main,
+                                    w);
     if (code == 0) {
         w->started = true;
         return HR_OK;
@@ -223,13 +245,16 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
                         p->worker_count, strerror(code));
 }
 
-/* The source helper first: nothing runs without it. Then as many workers as can be had. */
+/* The threads of sources first: nothing runs without them. Then as many workers as can be had. */
 static enum hr_status start_threads_locked(struct hr_pipeline *p,
                                            struct hr_error *err) HR_ENGINE_LOCKED
 {
     enum hr_status status = HR_OK;
     if (p->source_helper >= 0)
         status = start_worker_locked(p, (uint32_t)p->source_helper, err);
+    for (uint32_t i = 0; i < p->feed_count && status == HR_OK; i++)
+        if (p->feeds[i].worker)
+            status = start_worker_locked(p, p->feeds[i].worker->number, err);
     if (status != HR_OK)
         return status;
     uint32_t wanted = p->num_threads, n = 0;
@@ -344,7 +369,9 @@ bool hr__pipeline_in_source(const struct hr_pipeline *p)
     if (atomic_load_explicit(&p->in_source, memory_order_relaxed) == 0)
         return false; /* thread-local variables are dear to ask for in a library */
     const struct hr_worker *self = hr__worker_self();
-    return (self && self->pipeline == p && self->stage == 0) ||
+    return (self && self->pipeline == p &&
+            (self->stage == 0 ||
+             (self->stage > 0 && hr__feed_of(p, (uint32_t)self->stage)))) ||
            hr__source_is_refilling(p);
 }
 
@@ -486,5 +513,6 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
     if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
     end_trace(p);
+    hr__async_orphan(p);
     hr__pipeline_unref(p);
 }

@@ -1,4 +1,4 @@
-/* plan.c - building a plan, and making the scheduler's of it. */
+/* plan.c - building a plan: its stages. plan_graph.c has what lies between them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,7 @@
 #include "engine/plan.h"
 #include "base/banned.h"
 
-/* How many items a source may be ahead: one that may wait, and so shows how often it was
- * asked, and one over what is in memory (see source.c). */
-enum { READ_AHEAD = 16, READ_AHEAD_PROMPT = 256, STAGES_MAX = HR_SCHED_STAGES_MAX };
+enum { STAGES_MAX = HR_SCHED_STAGES_MAX };
 
 /* With these any channel stays below what the scheduler allows (2^20 places): behind the
  * source it has room for two batches, elsewhere for a batch or the sink's items and for
@@ -27,6 +25,7 @@ void hr__stage_fini(struct hr_stage *stage)
 {
     hr_source_free(&stage->source);
     hr_op_free(&stage->op);
+    hr_router_free(&stage->router);
     if (stage->foreign.cls)
         stage->foreign.cls->free_state(stage->foreign.state);
     stage->foreign = (struct hr_foreign){NULL, NULL};
@@ -42,6 +41,7 @@ void hr_plan_free(struct hr_plan **plan)
         hr__stage_fini(&(*plan)->stages[i]);
     hr__free((*plan)->stages);
     hr__free((*plan)->sched_stages);
+    hr__free((*plan)->edges);
     hr__free(*plan);
     *plan = NULL;
 }
@@ -79,25 +79,31 @@ static enum hr_status check_place(const struct hr_plan *plan, bool is_source,
     if (plan->complete)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan has its sink already");
-    if (is_source && plan->count > 0)
+    if (is_source && plan->count > 0 && !plan->begins_branch)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the plan has its source already");
-    if (!is_source && plan->count == 0)
+    if (!is_source && (plan->count == 0 || plan->begins_branch))
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
-                            "the plan needs a source first");
+                            "the %s needs a source first",
+                            plan->begins_branch ? "branch" : "plan");
+    if (plan->depth > 0 && !plan->routes[plan->depth - 1].in_path)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the route needs a path first");
     if (plan->count == STAGES_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0, "more than %d stages",
                             STAGES_MAX);
     return HR_OK;
 }
 
-static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
-                          enum hr_stage_body body, uint32_t lane, const char *name,
-                          struct hr_error *err)
+enum hr_status hr__plan_add(struct hr_plan *plan, enum hr_stage_kind kind,
+                            enum hr_stage_body body, uint32_t lane, const char *name,
+                            struct hr_error *err)
 {
     enum hr_status status = check_place(plan, kind == HR_STAGE_SOURCE, err);
     if (status == HR_OK)
         status = grow(plan, err);
+    if (status == HR_OK && kind != HR_STAGE_SOURCE && kind != HR_STAGE_MERGE)
+        status = hr__plan_connect(plan, plan->tail, plan->count, err);
     if (status != HR_OK)
         return status;
     struct hr_stage *stage = &plan->stages[plan->count];
@@ -107,8 +113,19 @@ static enum hr_status add(struct hr_plan *plan, enum hr_stage_kind kind,
         stage->name[hr__utf8_cut(name, sizeof(stage->name) - 1)] = '\0';
     plan->sched_stages[plan->count] = (struct hr_sched_stage){
         .kind = kind, .lane = lane, .concurrency = 1, .arity = 1, .failures_max = -1};
-    plan->count++;
+    plan->tail = plan->count++;
+    if (kind == HR_STAGE_SOURCE) {
+        plan->source_count++;
+        plan->begins_branch = false;
+    }
     return HR_OK;
+}
+
+/* What was added last goes again. */
+static void take_back(struct hr_plan *plan)
+{
+    plan->count--;
+    plan->tail = plan->edges[--plan->edge_count].from;
 }
 
 static struct hr_stage *last(struct hr_plan *plan)
@@ -173,21 +190,21 @@ static enum hr_status add_pipe(struct hr_plan *plan, enum hr_stage_kind kind,
         options = &defaults;
     enum hr_status status = check_options(options, err);
     if (status == HR_OK)
-        status =
-            add(plan, kind, body, lane, options->name ? options->name : op_name, err);
+        status = hr__plan_add(plan, kind, body, lane,
+                              options->name ? options->name : op_name, err);
     if (status != HR_OK)
         return status;
     status = apply_options(plan, options, err);
     if (status != HR_OK)
-        plan->count--;
+        take_back(plan);
     return status;
 }
 
 enum hr_status hr_plan_source(struct hr_plan *plan, struct hr_source *source,
                               struct hr_error *err)
 {
-    enum hr_status status = add(plan, HR_STAGE_SOURCE, HR_BODY_SOURCE, HR_LANE_NATIVE,
-                                source->cls->name, err);
+    enum hr_status status = hr__plan_add(plan, HR_STAGE_SOURCE, HR_BODY_SOURCE,
+                                         HR_LANE_NATIVE, source->cls->name, err);
     if (status != HR_OK)
         return status;
     last(plan)->source = *source;
@@ -216,8 +233,8 @@ enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last
                             "aggregate: n must be 1 to 1,048,576, got %u", n);
     char name[32];
     (void)snprintf(name, sizeof(name), "aggregate(%u)", n);
-    enum hr_status status =
-        add(plan, HR_STAGE_AGGREGATE, HR_BODY_COLLATE, HR_LANE_LIGHT, name, err);
+    enum hr_status status = hr__plan_add(plan, HR_STAGE_AGGREGATE, HR_BODY_COLLATE,
+                                         HR_LANE_LIGHT, name, err);
     if (status != HR_OK)
         return status;
     plan->sched_stages[plan->count - 1].arity = n;
@@ -228,17 +245,24 @@ enum hr_status hr_plan_aggregate(struct hr_plan *plan, uint32_t n, int drop_last
 
 enum hr_status hr_plan_disaggregate(struct hr_plan *plan, struct hr_error *err)
 {
-    return add(plan, HR_STAGE_DISAGGREGATE, HR_BODY_SPREAD, HR_LANE_LIGHT,
-               "disaggregate", err);
+    return hr__plan_add(plan, HR_STAGE_DISAGGREGATE, HR_BODY_SPREAD, HR_LANE_LIGHT,
+                        "disaggregate", err);
 }
 
 static enum hr_status check_last(const struct hr_plan *plan, struct hr_error *err)
 {
-    if (plan->count < 2 || plan->complete)
-        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
-                            "the plan's last stage is its %s, not one that has tasks",
-                            plan->complete ? "sink" : "source");
-    return HR_OK;
+    enum hr_stage_body body =
+        plan->count > 0 ? plan->stages[plan->count - 1].body : HR_BODY_SOURCE;
+    const char *what = body == HR_BODY_SINK    ? "sink"
+                       : body == HR_BODY_MERGE ? "join"
+                       : body == HR_BODY_SOURCE || body == HR_BODY_FOREIGN_SOURCE
+                           ? "source"
+                           : NULL;
+    if (!what)
+        return HR_OK;
+    return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                        "the plan's last stage is its %s, not one that has tasks",
+                        what);
 }
 
 enum hr_status hr_plan_on_error(struct hr_plan *plan, enum hr_on_error on_error,
@@ -280,8 +304,14 @@ enum hr_status hr_plan_sink(struct hr_plan *plan, uint32_t buffer_size,
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "sink: buffer_size must be 1 to 1,048,576, got %u",
                             buffer_size);
+    if (plan->depth > 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the sink comes in the midst of a route");
+    if (plan->branch_count > 0)
+        return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                            "the plan has branches that were not merged");
     enum hr_status status =
-        add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
+        hr__plan_add(plan, HR_STAGE_SINK, HR_BODY_SINK, HR_LANE_NATIVE, "sink", err);
     if (status != HR_OK)
         return status;
     plan->sink_buffer = buffer_size;
@@ -297,8 +327,8 @@ void hr__plan_runtime(struct hr_plan *plan, const struct hr_runtime *runtime)
 enum hr_status hr__plan_foreign_source(struct hr_plan *plan, const char *name,
                                        struct hr_foreign *foreign, struct hr_error *err)
 {
-    enum hr_status status =
-        add(plan, HR_STAGE_SOURCE, HR_BODY_FOREIGN_SOURCE, HR_LANE_SOURCE, name, err);
+    enum hr_status status = hr__plan_add(plan, HR_STAGE_SOURCE, HR_BODY_FOREIGN_SOURCE,
+                                         HR_LANE_SOURCE, name, err);
     if (status != HR_OK)
         return status;
     last(plan)->foreign = *foreign;
@@ -341,60 +371,4 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
     last(plan)->foreign = *foreign;
     *foreign = (struct hr_foreign){NULL, NULL};
     return HR_OK;
-}
-
-/* ---- the scheduler's plan ---- */
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* At least twice a batch, so that half of it can be refilled while the other half is used.
- * Where nothing is between source and sink the user has set it. */
-uint32_t hr__plan_read_ahead(const struct hr_plan *plan, bool prompt)
-{
-    const struct hr_sched_stage *next = &plan->sched_stages[1];
-    bool is_sink = next->kind == HR_STAGE_SINK;
-    uint32_t least = is_sink ? plan->sink_buffer : max_u32(2, 2 * next->arity);
-    uint32_t places =
-        max_u32(prompt && !is_sink ? READ_AHEAD_PROMPT : READ_AHEAD, least);
-    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
-}
-
-/* Places between stage i and the next one: what its tasks hold, and two more, or a whole
- * batch, so that the next stage finds work. In input order a finished result keeps its
- * place until its turn: the places are the reorder window, and as many more let the other
- * tasks go on beside a slow one. Behind the source it is the longest read-ahead. Near the
- * limit of the scheduler there is less to spare. */
-uint32_t hr__plan_places(const struct hr_plan *plan, uint32_t i)
-{
-    uint32_t next = plan->sched_stages[i + 1].kind == HR_STAGE_SINK
-                        ? plan->sink_buffer
-                        : max_u32(2, plan->sched_stages[i + 1].arity);
-    uint32_t held = plan->sched_stages[i].concurrency;
-    if (plan->sched_stages[i].order == HR_ORDER_INPUT && held > 1)
-        held *= 2;
-    uint32_t places = held + next;
-    if (i == 0)
-        return hr__plan_read_ahead(plan, true);
-    return places < HR_SCHED_CAPACITY_MAX ? places : HR_SCHED_CAPACITY_MAX;
-}
-
-enum hr_status hr__plan_schedule(const struct hr_plan *plan, int64_t now_ns,
-                                 struct hr_sched **out, struct hr_error *err)
-{
-    uint32_t edge_count = plan->count - 1;
-    struct hr_sched_edge *edges = hr__calloc(edge_count, sizeof(*edges));
-    if (!edges)
-        return hr__nomem(err, "pipeline", "channels", edge_count * sizeof(*edges));
-    for (uint32_t i = 0; i < edge_count; i++)
-        edges[i] = (struct hr_sched_edge){i, i + 1, hr__plan_places(plan, i)};
-    struct hr_sched_plan sched_plan = {.stages = plan->sched_stages,
-                                       .stage_count = plan->count,
-                                       .edges = edges,
-                                       .edge_count = edge_count};
-    enum hr_status status = hr__sched_new(&sched_plan, now_ns, out, err);
-    hr__free(edges);
-    return status;
 }

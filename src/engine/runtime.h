@@ -23,6 +23,7 @@ struct hr_call {
     enum hr_task_outcome outcome;
     uint32_t out_count;
     struct hr_value out[HR_SCHED_GRANT_MAX];
+    uint32_t path;             /* of a router: where out[0], the item, is to go */
     struct hr_error error;     /* HR_TASK_FAILED */
     struct hr_value exception; /* HR_TASK_FAILED: the language's own, or empty */
     int64_t end_ns;            /* when the call was over; 0: not told. For traces */
@@ -63,6 +64,8 @@ struct hr_runtime {
     /* Attached: start the thread of the event loop; see hr__async_set_cookie. False: it
      * cannot be had. */
     bool (*start_loop)(void *cookie);
+    /* Attached or not, no lock held: the cookie is not needed any more. */
+    void (*drop_loop)(void *cookie);
     /* True where attached threads run in parallel (no GIL). */
     bool parallel;
 };
@@ -85,6 +88,11 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      bool drop_last,
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
+
+/* A router (see hr_plan_route): a call takes the item, and gives it as its output with the
+ * number of the path. */
+enum hr_status hr__plan_foreign_route(struct hr_plan *plan, const char *name,
+                                      struct hr_foreign *foreign, struct hr_error *err);
 
 /* The stage added last, a foreign one, runs on the runtime's event loop (async.h). */
 void hr__plan_on_loop(struct hr_plan *plan);
@@ -120,9 +128,21 @@ void hr__pipeline_refill(struct hr_pipeline *pipeline);
 int64_t hr__pipeline_next_begin(const struct hr_pipeline *pipeline);
 void hr__pipeline_next_end(struct hr_pipeline *pipeline, int64_t begin_ns);
 
-/* The exception value of the pipeline's failure or of the i-th failed item, shared;
- * the empty value when there is none. */
-struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, int64_t i);
+/* The exception value of the i-th failed item, shared; the empty value when there is
+ * none. */
+struct hr_value hr__pipeline_exception(struct hr_pipeline *pipeline, size_t i);
+
+/* That of the pipeline's failure, which is told once: it becomes the caller's. */
+struct hr_value hr__pipeline_take_final_exception(struct hr_pipeline *pipeline);
+
+/* For a collector of the host language: look at a value (or the empty one), with locks
+ * held. listed: it is that of a failed item. Not 0: look at no more. */
+typedef int (*hr_visit_fn)(const struct hr_value *value, bool listed, void *cookie);
+
+/* Visit what a run that has ended still holds: exceptions, and items for the consumer.
+ * While it runs nothing is visited: its threads hold what they work on. Returns what the
+ * visitor did. Attached or not: the lock's holder never waits for the language. */
+int hr__pipeline_visit(struct hr_pipeline *pipeline, hr_visit_fn visit, void *cookie);
 
 /* The failure that ended the run, if there is one. */
 bool hr__pipeline_final_failure(struct hr_pipeline *pipeline, struct hr_failure *out);

@@ -235,8 +235,10 @@ void hr__call_settle(struct hr_stage *stage, struct hr_item *item, struct hr_cal
 {
     if (stage->body == HR_BODY_FOREIGN_EXPAND && stage->key.used && call->out_count > 0)
         wrap_in_records(stage, &item->value, call);
-    if (stage->body != HR_BODY_FOREIGN_MAP || call->outcome != HR_TASK_DONE ||
-        call->awaits || !call->in || call->out_count == 0)
+    bool keeps_item =
+        stage->body == HR_BODY_FOREIGN_MAP || stage->body == HR_BODY_FOREIGN_ROUTE;
+    if (!keeps_item || call->outcome != HR_TASK_DONE || call->awaits || !call->in ||
+        call->out_count == 0)
         return; /* a misfit, or nothing to settle */
     hr_value_release(call->in);
     *call->in = call->out[0];
@@ -290,8 +292,12 @@ static void finish_map_locked(struct hr_pipeline *p, const struct hr_claim *clai
     state->item = NULL;
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
-    hr__engine_finish_item_locked(p, claim, item, call->outcome, &call->error,
-                                  &call->exception, now_ns, after);
+    if (p->stages[claim->stage].body == HR_BODY_FOREIGN_ROUTE)
+        hr__route_finish_locked(p, claim, item, call->outcome, call->path, &call->error,
+                                &call->exception, now_ns, after);
+    else
+        hr__engine_finish_item_locked(p, claim, item, call->outcome, &call->error,
+                                      &call->exception, now_ns, after);
 }
 
 static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *claim,
@@ -347,9 +353,10 @@ void hr__call_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                             struct hr_call *call, int64_t now_ns,
                             struct hr_after *after)
 {
-    if (p->stages[claim->stage].body == HR_BODY_FOREIGN_MAP)
+    enum hr_stage_body body = p->stages[claim->stage].body;
+    if (body == HR_BODY_FOREIGN_MAP || body == HR_BODY_FOREIGN_ROUTE)
         finish_map_locked(p, claim, call, now_ns, after);
-    else if (p->stages[claim->stage].body == HR_BODY_FOREIGN_FOLD)
+    else if (body == HR_BODY_FOREIGN_FOLD)
         finish_fold_locked(p, claim, call, now_ns, after);
     else
         finish_expand_locked(p, claim, call, now_ns, after);

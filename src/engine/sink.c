@@ -7,6 +7,7 @@
 enum hr_status hr__sink_init(struct hr_sink *sink, uint32_t capacity)
 {
     hr__mutex_init(&sink->lock, HR_RANK_SINK);
+    atomic_init(&sink->look_ns, HR_LOOK_MIN_NS);
     uint32_t size = 1;
     while (size < capacity)
         size *= 2;

@@ -15,6 +15,8 @@
 #include "base/park.h"
 #include "engine/item.h"
 
+#define HR_LOOK_MIN_NS 5000000
+
 struct hr_waiter {
     struct hr_parker parker;
     struct hr_waiter *next;
@@ -28,6 +30,7 @@ struct hr_sink {
     _Atomic uint32_t credit;
     _Atomic(struct hr_item *) spent; /* emptied items on their way back */
     _Atomic uint32_t waiting;
+    _Atomic int64_t look_ns; /* see hr__pipeline_wait */
     _Atomic uint64_t epoch; /* marks taken by consumers so far; written under the sink's
                                lock. Relaxed: what comes of it is decided under the lock */
 

@@ -37,6 +37,7 @@
 #include "base/banned.h"
 
 #define FAST_NS 20000
+#define QUICK_NS 1000
 #define HELPER_SLICE_NS 1000000
 #define PULL_SLICE_NS 20000
 #define REFILL_SLICE_NS 4000 /* by the consumer, while there is no hurry */
@@ -46,6 +47,11 @@ bool hr__source_is_fast_locked(const struct hr_pipeline *p)
 {
     return p->source_is_prompt && p->source_pace_ns > 0 &&
            p->source_pace_ns < FAST_NS && !p->pass_begins;
+}
+
+bool hr__source_is_quick_locked(const struct hr_pipeline *p)
+{
+    return hr__source_is_fast_locked(p) && p->source_pace_ns < QUICK_NS;
 }
 
 /* The time per item, which falls at once but rises at most twofold by one pull: one in
@@ -132,7 +138,8 @@ static void set_refill_due_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
 void hr__source_taken_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                              int64_t now_ns)
 {
-    set_refill_due_locked(p);
+    if (p->source_helper >= 0)
+        set_refill_due_locked(p);
     if (p->read_ahead_bytes > 0)
         for (uint32_t i = 0; i < claim->input_count; i++)
             hr__source_uncount_locked(p, hr__item_of(claim->inputs[i]));

@@ -71,10 +71,13 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->released = counts.released;
     out->running = counts.running;
     out->queued = counts.queued;
-    if (i > 0) {
+    for (uint32_t e = 0; e < p->edge_count; e++) {
         struct hr_edge_fill fill;
-        hr__sched_edge_fill(p->sched, i - 1, &fill);
-        out->capacity = i == 1 ? hr__source_read_ahead_locked(p) : fill.capacity;
+        if (p->edges[e].to != i)
+            continue;
+        hr__sched_edge_fill(p->sched, e, &fill);
+        bool read_ahead = i == 1 && p->feed_count == 0;
+        out->capacity += read_ahead ? hr__source_read_ahead_locked(p) : fill.capacity;
         if (stage->body == HR_BODY_SINK) /* those in the ring, for the consumer */
             out->queued = fill.filled;
     }
@@ -168,19 +171,50 @@ bool hr__pipeline_final_failure(struct hr_pipeline *p, struct hr_failure *out)
     return failed;
 }
 
-struct hr_value hr__pipeline_exception(struct hr_pipeline *p, int64_t i)
+struct hr_value hr__pipeline_exception(struct hr_pipeline *p, size_t i)
 {
     struct hr_value shared = HR_VALUE_EMPTY;
     if (hr__pipeline_forked(p))
         return shared;
     hr__engine_lock(p);
-    const struct hr_value *exception = NULL;
-    if (i < 0)
-        exception = &p->ledger.final.exception;
-    else if ((size_t)i < p->ledger.count)
-        exception = &p->ledger.entries[i]->exception;
-    if (exception && exception->cls)
+    if (i < p->ledger.count && p->ledger.entries[i]->exception.cls) {
+        const struct hr_value *exception = &p->ledger.entries[i]->exception;
         shared = exception->cls->share(exception);
+    }
     hr__engine_unlock_only(p);
     return shared;
+}
+
+struct hr_value hr__pipeline_take_final_exception(struct hr_pipeline *p)
+{
+    struct hr_value taken = HR_VALUE_EMPTY;
+    if (hr__pipeline_forked(p))
+        return taken;
+    hr__engine_lock(p);
+    taken = p->ledger.final.exception;
+    p->ledger.final.exception = HR_VALUE_EMPTY;
+    hr__engine_unlock_only(p);
+    return taken;
+}
+
+int hr__pipeline_visit(struct hr_pipeline *p, hr_visit_fn visit, void *cookie)
+{
+    int result = 0;
+    if (!atomic_load_explicit(&p->rests, memory_order_acquire) ||
+        hr__pipeline_forked(p))
+        return result;
+    hr__engine_lock(p);
+    for (size_t i = 0; i < p->ledger.count && result == 0; i++)
+        result = visit(&p->ledger.entries[i]->exception, true, cookie);
+    if (result == 0)
+        result = visit(&p->ledger.final.exception, false, cookie);
+    hr__mutex_lock(&p->sink.lock);
+    for (uint32_t i = 0; i < p->sink.count && result == 0; i++) {
+        hr_handle handle = p->sink.ring[(p->sink.head + i) & p->sink.mask];
+        if (handle)
+            result = visit(&hr__item_of(handle)->value, false, cookie);
+    }
+    hr__mutex_unlock(&p->sink.lock);
+    hr__engine_unlock_only(p);
+    return result;
 }

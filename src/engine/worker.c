@@ -13,12 +13,17 @@
  *
  * Parking. A worker parks on its own futex word and is taken off the list by the one who
  * wakes it. Somebody who makes work wakes somebody for it, with two exceptions that keep
- * futex calls out of the consumer's next() and out of no-op pipelines: the consumer wakes
- * nobody while two or more items are ready, and a short backlog (under 20 µs of work) is
- * left to the threads that are awake. Therefore workers park with a limit while items are
- * ready, and while others are awake, whose task may take longer than those before it did:
- * 1 ms, doubling to 50 ms while nothing comes of it. Nothing waits longer than that, and
- * a pipeline costs about 0.1 % of a core for each worker that has nothing to do. */
+ * futex calls out of the consumer's next() and out of no-op pipelines:
+ *
+ *   - The consumer wakes nobody while two or more items are ready. So workers park with a
+ *     limit while items are ready: 1 ms, doubling to 50 ms while no room comes of it.
+ *   - A short backlog (under 20 µs of work) is left to the threads that are awake, whose
+ *     task may take longer this time than those before it did. So workers look again
+ *     while others are awake. That is hardly ever of use: the interval stays what it is,
+ *     doubles up to 50 ms when a look was useless, and goes back to 1 ms when it was not.
+ *
+ * Nothing waits longer than that, and a pipeline costs about 0.1 % of a core for each
+ * worker that has nothing to do. */
 #define _GNU_SOURCE /* pthread_setname_np */
 #include "engine/engine.h"
 
@@ -45,6 +50,10 @@ void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
 {
     if ((int32_t)number == p->source_helper)
         (void)snprintf(out, size, "hr-source");
+    else if (number != UINT32_MAX && number >= p->worker_count - p->feed_count &&
+             p->feed_count > 0)
+        (void)snprintf(out, size, "hr-source-%u",
+                       (number - (p->worker_count - p->feed_count)) % 1000);
     else if (number == UINT32_MAX)
         (void)snprintf(out, size, "hr-asyncio");
     else
@@ -474,24 +483,19 @@ static int64_t run_spread_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
-/* grant: see hr__source_grant_locked. */
-static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
-                               uint32_t grant, int64_t now_ns, struct hr_after *after)
-    HR_ACQUIRE(hr__engine_role)
+int64_t hr__source_ask_native(struct hr_source *source, struct hr_call *call,
+                              bool quick, int64_t now_ns)
 {
-    struct hr_pipeline *p = w->pipeline;
-    struct hr_source *source = &p->stages[claim->stage].source;
-    struct hr_call *call = &w->calls[0];
-    struct hr_value none = HR_VALUE_EMPTY;
+    enum hr_status status = HR_OK;
+    int64_t begin_ns = now_ns;
     call->out_count = 0;
     call->error = (struct hr_error){0};
-    enum hr_status status = claim->closing ? HR_END : HR_OK;
-    int64_t end_ns = now_ns;
-    while (status == HR_OK && call->out_count < grant &&
-           end_ns - now_ns < SOURCE_SLICE_NS) {
+    while (status == HR_OK && call->out_count < call->grant &&
+           now_ns - begin_ns < SOURCE_SLICE_NS) {
         struct hr_value *out = &call->out[call->out_count];
         status = source->cls->next(source->state, out, &call->error);
-        end_ns = HR_SYS(now_ns)();
+        if (!quick)
+            now_ns = HR_SYS(now_ns)();
         if (status == HR_OK)
             call->out_count++;
         else
@@ -501,8 +505,26 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
                     : status == HR_EPOCH ? HR_TASK_EPOCH
                     : status == HR_END   ? HR_TASK_DONE
                                          : HR_TASK_FAILED;
-    call->exception = none;
+    call->exception = HR_VALUE_EMPTY;
     call->prompt = source->cls->is_prompt != 0;
+    return quick ? HR_SYS(now_ns)() : now_ns;
+}
+
+/* grant, quick: see hr__source_grant_locked, hr__source_is_quick_locked. */
+static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim,
+                               uint32_t grant, bool quick, int64_t now_ns,
+                               struct hr_after *after) HR_ACQUIRE(hr__engine_role)
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_source *source = &p->stages[claim->stage].source;
+    struct hr_call *call = &w->calls[0];
+    int64_t end_ns = now_ns;
+    call->grant = grant;
+    call->out_count = 0;
+    call->outcome = HR_TASK_DONE;
+    call->exception = HR_VALUE_EMPTY;
+    if (!claim->closing)
+        end_ns = hr__source_ask_native(source, call, quick, now_ns);
     hr__worker_lock(w);
     hr__source_finish_locked(p, claim, call, end_ns - now_ns, end_ns, after);
     hr__worker_clear_calls_locked(w, 1, after);
@@ -548,6 +570,7 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         p->tasks[claim->task].attempts = 0;
     int64_t index = item_index_locked(p, claim);
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
+    bool quick = hr__source_is_quick_locked(p);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
     w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
@@ -566,8 +589,11 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     case HR_BODY_SPREAD:
         end_ns = run_spread_task(w, claim, after);
         break;
+    case HR_BODY_ROUTE:
+        end_ns = hr__route_run_task(w, claim, after);
+        break;
     default:
-        end_ns = run_source_task(w, claim, grant, now_ns, after);
+        end_ns = run_source_task(w, claim, grant, quick, now_ns, after);
         break;
     }
     if (stage->body != HR_BODY_SOURCE && !claim->closing)
@@ -591,40 +617,73 @@ static void unlist_parked_locked(struct hr_pipeline *p,
     w->parked = false;
 }
 
-/* When to look again although nobody woke us (see the top of the file). */
-static int64_t park_until_locked(struct hr_worker *w, int64_t now_ns) HR_ENGINE_LOCKED
+static void longer(int64_t *limit_ns)
+{
+    *limit_ns = *limit_ns < PARK_MAX_NS / 2 ? *limit_ns * 2 : PARK_MAX_NS;
+}
+
+/* Was the last look of use? */
+static void judge_look(struct hr_worker *w, bool found)
+{
+    if (w->looked && found)
+        w->look_limit_ns = PARK_MIN_NS;
+    else if (w->looked)
+        longer(&w->look_limit_ns);
+    w->looked = false;
+}
+
+static void found_work(struct hr_worker *w)
+{
+    w->room_limit_ns = PARK_MIN_NS;
+    judge_look(w, true);
+}
+
+enum park_kind { PARK_FOR_GOOD, PARK_FOR_TURN, PARK_FOR_ROOM, PARK_AND_LOOK };
+
+/* Why and how long to park (see the top of the file). */
+static enum park_kind park_kind_locked(struct hr_worker *w, int64_t now_ns,
+                                       int64_t *until_ns) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
     if (hr__sched_peek(p->sched, HR_LANES_FOREIGN) >= 0 ||
-        hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0)
-        return now_ns + PARK_MIN_NS;
+        hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0) {
+        *until_ns = now_ns + PARK_MIN_NS; /* a second leader may be due: session.c */
+        return PARK_FOR_TURN;
+    }
     hr__mutex_lock(&p->sink.lock);
     bool ready = p->sink.count > 0;
     hr__mutex_unlock(&p->sink.lock);
     /* pairs with the pop in consumer.c: credit is given before the count goes down */
-    ready = ready || atomic_load_explicit(&p->sink.credit, memory_order_acquire) > 0;
+    if (ready || atomic_load_explicit(&p->sink.credit, memory_order_acquire) > 0) {
+        *until_ns = now_ns + w->room_limit_ns;
+        return PARK_FOR_ROOM;
+    }
     bool alone = p->parked_count + 1 == p->num_threads;
-    return ready || !alone ? now_ns + w->park_limit_ns : HR_FOREVER;
+    *until_ns = alone ? HR_FOREVER : now_ns + w->look_limit_ns;
+    return alone ? PARK_FOR_GOOD : PARK_AND_LOOK;
 }
 
 static int64_t park_locked(struct hr_worker *w, int64_t now_ns,
                            struct hr_after *after) HR_ENGINE_LOCKED
 {
     struct hr_pipeline *p = w->pipeline;
-    int64_t until_ns = park_until_locked(w, now_ns);
+    judge_look(w, false);
+    int64_t until_ns;
+    enum park_kind kind = park_kind_locked(w, now_ns, &until_ns);
     w->parked = true;
     w->parked_next = p->parked;
     p->parked = w;
     p->parked_count++;
     hr__engine_unlock(p, after);
-    int result = hr__worker_park(w, until_ns);
+    bool timed_out = hr__worker_park(w, until_ns) == ETIMEDOUT;
     hr__engine_lock(p);
     if (w->parked)
         unlist_parked_locked(p, w);
-    if (result != ETIMEDOUT)
-        w->park_limit_ns = PARK_MIN_NS;
-    else if (w->park_limit_ns < PARK_MAX_NS)
-        w->park_limit_ns *= 2;
+    w->looked = timed_out && kind == PARK_AND_LOOK;
+    if (!timed_out)
+        w->room_limit_ns = PARK_MIN_NS;
+    else if (kind == PARK_FOR_ROOM)
+        longer(&w->room_limit_ns);
     return HR_SYS(now_ns)();
 }
 
@@ -635,8 +694,10 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
 {
     struct hr_pipeline *p = w->pipeline;
     struct hr_fork *fork = find_fork_locked(p);
-    if (fork)
+    if (fork) {
+        found_work(w);
         return help_locked(w, fork, now_ns, after);
+    }
     if (hr__retry_take_locked(p, HR_LANES_NATIVE, &w->claims[0]))
         return hr__worker_run_native_locked(w, now_ns, after);
     if (hr__retry_peek_locked(p, HR_LANES_FOREIGN) >= 0 &&
@@ -647,12 +708,12 @@ static int64_t work_once_locked(struct hr_worker *w, int64_t now_ns,
     if (hr__session_allowed_locked(p, now_ns))
         foreign = hr__sched_peek(p->sched, hr__session_lanes_locked(p));
     if (foreign > native) {
-        w->park_limit_ns = PARK_MIN_NS;
+        found_work(w);
         return hr__session_run_locked(w, now_ns, after);
     }
     if (native >= 0 &&
         hr__sched_claim(p->sched, HR_LANES_NATIVE, now_ns, &w->claims[0])) {
-        w->park_limit_ns = PARK_MIN_NS;
+        found_work(w);
         return hr__worker_run_native_locked(w, now_ns, after);
     }
     hr__engine_wake_helper_locked(p, after);
@@ -674,7 +735,9 @@ void hr__worker_leave(struct hr_worker *w)
     if (--p->alive == 0)
         for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
             hr__unpark(&waiter->parker);
+    void *cookie = hr__async_take_cookie_locked(p);
     hr__engine_unlock_only(p);
+    hr__async_drop_cookie(p, cookie);
     hr__pipeline_unref(p);
 }
 
@@ -684,7 +747,7 @@ void *hr__worker_main(void *arg)
     struct hr_pipeline *p = w->pipeline;
     struct hr_after after = {0};
     hr__worker_begin(w);
-    w->park_limit_ns = PARK_MIN_NS;
+    w->room_limit_ns = w->look_limit_ns = PARK_MIN_NS;
     hr__engine_lock(p);
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {

@@ -24,27 +24,25 @@ static void form_of_array(const struct hr_array *array, struct form *out)
     out->nbytes = hr_array_nbytes(array);
 }
 
-/* Arrays, the array of a batch, and bytes as one dimension of uint8. */
-static enum hr_status read_form(const struct hr_value *value, size_t i,
-                                struct form *out, struct hr_error *err)
+/* Arrays, the array of a batch, and bytes as one dimension of uint8. 0: it is none. */
+static int read_form(const struct hr_value *value, struct form *out)
 {
     const struct hr_buffer *bytes = hr_value_peek_bytes(value);
 
-    *out = (struct form){.dtype = HR_U8, .ndim = 1};
     if (value->cls == &hr_array_class) {
         form_of_array(hr_value_peek_array(value), out);
     } else if (value->cls == &hr_batch_class) {
         form_of_array(hr_batch_peek_array(value), out);
     } else if (bytes != NULL) {
+        out->dtype = HR_U8;
+        out->ndim = 1;
         out->shape[0] = (int64_t)hr_buffer_size(bytes);
         out->data = hr_buffer_data(bytes);
         out->nbytes = hr_buffer_size(bytes);
     } else {
-        return hr_error_set(err, HR_ERR_TYPE, "image", 0,
-                            "frames[%zu]: expected an array, got %s", i,
-                            hr_value_kind(value));
+        return 0;
     }
-    return HR_OK;
+    return 1;
 }
 
 static int same_form(const struct form *a, const struct form *b)
@@ -84,21 +82,22 @@ static enum hr_status check(const struct hr_value *frames, size_t n, struct form
                             struct hr_error *err)
 {
     struct form other;
-    enum hr_status status;
 
+    for (size_t i = 0; i < n; i++) {
+        if (!read_form(&frames[i], i == 0 ? first : &other))
+            return hr_error_set(err, HR_ERR_TYPE, "image", 0,
+                                "frames[%zu]: expected an array, got %s", i,
+                                hr_value_kind(&frames[i]));
+        if (i > 0 && !same_form(&other, first))
+            return different(i, &other, first, err);
+    }
     if (n == 0)
         return hr_error_set(err, HR_ERR_ARG, "image", 0, "frames is empty");
-    status = read_form(&frames[0], 0, first, err);
-    for (size_t i = 1; status == HR_OK && i < n; i++) {
-        status = read_form(&frames[i], i, &other, err);
-        if (status == HR_OK && !same_form(&other, first))
-            status = different(i, &other, first, err);
-    }
-    if (status == HR_OK && first->ndim == HR_NDIM_MAX)
-        status = hr_error_set(err, HR_ERR_ARG, "image", 0,
-                              "frames have %d dimensions; at most %d can be stacked",
-                              HR_NDIM_MAX, HR_NDIM_MAX - 1);
-    return status;
+    if (first->ndim == HR_NDIM_MAX)
+        return hr_error_set(err, HR_ERR_ARG, "image", 0,
+                            "frames have %d dimensions; at most %d can be stacked",
+                            HR_NDIM_MAX, HR_NDIM_MAX - 1);
+    return HR_OK;
 }
 
 enum hr_status hr_image_stack(const struct hr_value *frames, size_t n,
@@ -115,10 +114,10 @@ enum hr_status hr_image_stack(const struct hr_value *frames, size_t n,
     shape[0] = (int64_t)n;
     memcpy(shape + 1, first.shape, (size_t)first.ndim * sizeof(*shape));
     status = hr_array_alloc(first.dtype, first.ndim + 1, shape, out, err);
-    for (size_t i = 0; status == HR_OK && first.nbytes > 0 && i < n; i++) {
-        status = read_form(&frames[i], i, &frame, err);
-        memcpy((char *)hr_array_data(*out) + i * first.nbytes, frame.data,
-               first.nbytes);
+    for (size_t i = 0; status == HR_OK && i < n; i++) {
+        if (read_form(&frames[i], &frame) && frame.nbytes > 0)
+            memcpy((char *)hr_array_data(*out) + i * frame.nbytes, frame.data,
+                   frame.nbytes);
     }
     return status;
 }

@@ -215,17 +215,17 @@ static struct task *claim_stream(struct hr_sched *sched, struct stage *stage)
     return task;
 }
 
-bool hr__sched_claim(struct hr_sched *sched, uint32_t lanes, int64_t now_ns,
-                     struct hr_claim *out)
+bool hr__sched_is_ready(const struct hr_sched *sched, uint32_t stage)
 {
-    int index = hr__sched_peek(sched, lanes);
-    struct stage *stage;
+    return sched->stages[stage].serves && sched->stages[stage].state == HR_STATE_READY;
+}
+
+static void claim(struct hr_sched *sched, struct stage *stage, int64_t now_ns,
+                  struct hr_claim *out)
+{
     struct task *task;
 
-    if (index < 0)
-        return false;
     hr__sched_set_now(sched, now_ns);
-    stage = &sched->stages[index];
     out->first = !stage->paused.first && !stage->eager.first;
     task = stage->streams ? claim_stream(sched, stage) : claim_single(sched, stage);
     out->stage = stage->index;
@@ -235,7 +235,26 @@ bool hr__sched_claim(struct hr_sched *sched, uint32_t lanes, int64_t now_ns,
     out->input_count = out->first ? task->input_count : 0;
     out->inputs = task->inputs;
     hr__stage_settle(sched, stage);
-    return true;
+}
+
+bool hr__sched_claim(struct hr_sched *sched, uint32_t lanes, int64_t now_ns,
+                     struct hr_claim *out)
+{
+    int index = hr__sched_peek(sched, lanes);
+
+    if (index >= 0)
+        claim(sched, &sched->stages[index], now_ns, out);
+    return index >= 0;
+}
+
+bool hr__sched_claim_stage(struct hr_sched *sched, uint32_t stage, int64_t now_ns,
+                           struct hr_claim *out)
+{
+    bool ready = hr__sched_is_ready(sched, stage);
+
+    if (ready)
+        claim(sched, &sched->stages[stage], now_ns, out);
+    return ready;
 }
 
 bool hr__sched_ride(struct hr_sched *sched, uint32_t index, int64_t now_ns,
@@ -467,35 +486,4 @@ void hr__sched_gate(struct hr_sched *sched, uint32_t index, bool open, int64_t n
     hr__sched_set_now(sched, now_ns);
     stage->gate_open = open;
     hr__stage_settle(sched, stage);
-}
-
-/* ---- the sink ---- */
-
-enum hr_take hr__sched_take(struct hr_sched *sched, hr_handle *out, int64_t now_ns)
-{
-    struct stage *sink = sched->sink;
-
-    *out = 0;
-    if (sink->in->queued == 0)
-        return sched->live == 0 ? HR_TAKE_END : HR_TAKE_NONE;
-    hr__sched_set_now(sched, now_ns);
-    *out = hr__edge_shift(sink->in);
-    sink->in->lent++;
-    hr__stage_settle(sched, sink);
-    if (*out == 0)
-        return HR_TAKE_EPOCH;
-    sink->in_items++;
-    sink->out_items++;
-    return HR_TAKE_ITEM;
-}
-
-void hr__sched_credit(struct hr_sched *sched, uint32_t n, int64_t now_ns)
-{
-    struct edge *edge = sched->sink->in;
-
-    assert(n <= edge->lent);
-    hr__sched_set_now(sched, now_ns);
-    edge->lent -= n;
-    hr__edge_free(sched, edge, n);
-    hr__sched_settle(sched);
 }

@@ -124,6 +124,13 @@ struct hr_claim {
 bool hr__sched_claim(struct hr_sched *sched, uint32_t lanes, int64_t now_ns,
                      struct hr_claim *out);
 
+/* The same of this stage. */
+bool hr__sched_claim_stage(struct hr_sched *sched, uint32_t stage, int64_t now_ns,
+                           struct hr_claim *out);
+
+/* Could a task of this stage be claimed? */
+bool hr__sched_is_ready(const struct hr_sched *sched, uint32_t stage);
+
 /* Number of the stage that _claim would choose, or -1. */
 int hr__sched_peek(const struct hr_sched *sched, uint32_t lanes);
 

@@ -5,6 +5,7 @@
  *   stage.c       what a stage does by itself: marks, merging, dropped rests, its end; and
  *                 the state it is in, from which "runnable" follows
  *   sched.c       claim and finish; the essay is there
+ *   sink_edge.c   take and credit
  *   ending.c      failure policy, cancel, drain, the released handles
  *   account.c     counts, fills, times
  *   check.c       every invariant, for tests */

@@ -1,15 +1,25 @@
 """What the tests share."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import textwrap
+import time
 
 import pytest
 
+from headrace import _ext
+
+# Deadlines are so many times longer, for a Python that is so much slower.
+SLOWNESS = float(os.environ.get("HEADRACE_TEST_SLOWNESS", "1"))
+
 PROLOGUE = '''
 import gc, os, sys, threading, time
+
+SLOWNESS = float(os.environ.get("HEADRACE_TEST_SLOWNESS", "1"))
 
 def threads():
     return len(os.listdir("/proc/self/task"))
@@ -23,7 +33,7 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 def wait_until(condition, seconds=5):
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * SLOWNESS
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.005)
@@ -57,6 +67,32 @@ def build(source, *ops, threads=2, sink=3, **options):
 '''
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _the_gil_stays_off():
+    """Whatever the tests imported: a Python that is built to have no GIL has none."""
+    yield
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert not sys._is_gil_enabled()
+
+
+def live_buffers():
+    return _ext.pool_stats()["live_count"]
+
+
+@pytest.fixture(autouse=True)
+def _no_buffer_leaks(request):
+    """As many buffers are alive after a test as before it."""
+    before, failed = live_buffers(), request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        return  # the traceback keeps what the test had
+    request.node.funcargs.clear()  # what its fixtures gave
+    end = time.monotonic() + 5 * SLOWNESS
+    while live_buffers() != before:
+        gc.collect()
+        assert time.monotonic() < end, f"{live_buffers() - before} buffers are left"
+
+
 @pytest.fixture
 def script():
     """Run Python code in a process of its own, with a deadline.
@@ -66,11 +102,15 @@ def script():
     """
 
     def run(body, *, seconds=30, code=0, before=None):
+        seconds *= SLOWNESS
         process = subprocess.Popen(
             [
                 sys.executable,
                 "-X",
                 "faulthandler",
+                # Nothing that it imports may turn a GIL on: the warning is an error.
+                "-W",
+                "error:The global interpreter lock:RuntimeWarning",
                 "-c",
                 PROLOGUE + textwrap.dedent(body),
             ],
@@ -97,8 +137,12 @@ def script():
 
 
 def pytest_collection_modifyitems(items):
-    """Tests in a process of their own have threads of their own: once is enough."""
+    """Mark tests that must not run in several threads, by the fixtures they use."""
+    reasons = {
+        "script": "runs in a process of its own",
+        "caplog": "reads the log of the process",
+    }
     for item in items:
-        if "script" in getattr(item, "fixturenames", ()):
-            reason = "runs in a process of its own"
-            item.add_marker(pytest.mark.thread_unsafe(reason=reason))
+        for fixture, reason in reasons.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.thread_unsafe(reason=reason))

@@ -66,10 +66,11 @@ def test_array_interface_is_version_3():
     assert address % 256 == 0
 
     class Foreign:
-        __array_interface__ = interface
-        keep = buffer
+        def __init__(self, interface, keep):
+            self.__array_interface__ = interface
+            self.keep = keep
 
-    array = np.asarray(Foreign())
+    array = np.asarray(Foreign(interface, buffer))
     assert array.ctypes.data == address
     np.testing.assert_array_equal(array, counted((1, 4, 5)))
 

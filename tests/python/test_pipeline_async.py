@@ -172,14 +172,17 @@ class AsyncRange:
 
 @pytest.mark.parametrize(
     "source",
-    [numbers(100), numbers(100, 0), numbers(100, 0.0002), AsyncRange(100)],
+    [
+        lambda: numbers(100),
+        lambda: numbers(100, 0),
+        lambda: numbers(100, 0.0002),
+        lambda: AsyncRange(100),
+    ],
     ids=["at once", "after a turn", "after a while", "no generator"],
 )
 @pytest.mark.parametrize("ops", [0, 1, 2])
 def test_async_source(source, ops):
-    if ops and not isinstance(source, AsyncRange):
-        source = numbers(100, 0.0001)
-    builder = PipelineBuilder().add_source(source)
+    builder = PipelineBuilder().add_source(source())
     for op in [str, at_once_str][:ops]:
         builder.pipe(op, concurrency=3, output_order="input")
     pipeline = builder.add_sink(4).build(num_threads=2)
@@ -873,3 +876,31 @@ def test_len():
     assert len(build(at_once)) == 10
     with pytest.raises(TypeError, match="any number of items"):
         len(build(spread))
+
+
+def test_streams_that_a_later_failure_ends_have_not_failed():
+    """Nor has what their runners go on with: each is cancelled where it stands."""
+
+    async def spread(x):
+        for y in range(x % 4):
+            await asyncio.sleep(0)
+            yield x, y
+
+    def then(x):
+        if x == (41, 0):
+            raise LookupError
+        return x
+
+    for _ in range(60):
+        pipeline = (
+            PipelineBuilder()
+            .add_source(range(120))
+            .pipe(spread, concurrency=7)
+            .pipe(then, on_error="raise")
+            .add_sink(4)
+            .build(num_threads=3)
+        )
+        with pytest.raises(LookupError):
+            list(pipeline)
+        pipeline.stop()
+        assert [f.stage for f in pipeline.failures] == ["then"]

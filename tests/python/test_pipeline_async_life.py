@@ -382,6 +382,18 @@ def test_rings_are_collected(script, kind, start):
 import weakref
 before = threads()
 
+# Not inside of ring: CPython 3.13 without a GIL keeps all classes that are made after
+# the first thread was started, and so what their methods refer to.
+class Source:
+    def __init__(self, holder):
+        self.i = 0
+        self.holder = holder
+    def __aiter__(self):
+        return self
+    async def __anext__(self):
+        self.i += 1
+        return self.i, self.holder
+
 def ring():
     holder = []
 
@@ -391,16 +403,8 @@ def ring():
     async def generator(x):
         yield len(holder)
 
-    class Source:
-        i = 0
-        def __aiter__(self):
-            return self
-        async def __anext__(self):
-            self.i += 1
-            return self.i, holder
-
     if "{kind}" == "source":
-        pipeline = build(Source())
+        pipeline = build(Source(holder))
     else:
         pipeline = build(range(100), dict(
             coroutine=op, generator=generator, **{{"lambda": lambda x: op(x)}}

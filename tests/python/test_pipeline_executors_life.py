@@ -108,9 +108,15 @@ pool = ThreadPoolExecutor(2)
 pool.submit(nap, 0).result()
 pool.submit(nap, 0).result()
 before = threads(), descriptors()
-for i in range(5):
+
+def make():
+    # In a function: CPython 3.13 without a GIL keeps those of a module for ever.
     def own(x):
         return OPS["{op}"](x)
+    return own
+
+for i in range(5):
+    own = make()
     ref = weakref.ref(own)
     p = build(itertools.count(), own, executor=pool, concurrency=3)
     for _ in range(i):

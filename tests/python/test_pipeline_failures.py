@@ -161,7 +161,6 @@ def test_p1_exceptions_keep_their_causes():
     assert isinstance(pipeline.failures[0].exception.__cause__, KeyError)
 
 
-@pytest.mark.thread_unsafe(reason="reads the log of the process")
 def test_each_kind_is_logged_once(caplog):
     def op(x):
         if x % 2:
@@ -180,7 +179,6 @@ def test_each_kind_is_logged_once(caplog):
     assert any("ValueError" in t for t in texts)
 
 
-@pytest.mark.thread_unsafe(reason="reads the log of the process")
 def test_normal_use_is_silent(caplog):
     with caplog.at_level(logging.DEBUG):
         pipeline = build(range(50), lambda x: x)

@@ -336,6 +336,28 @@ def test_how_far_a_source_is_ahead():
         assert list(pipeline) == list(range(1000))
 
 
+@pytest.mark.thread_unsafe(reason="measures time")
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("order", ["completion", "input"])
+def test_a_function_that_waits_scales_with_its_concurrency(threads, order):
+    """As many are asleep at a time as may be, on average over the whole run."""
+    asleep = []  # seconds of each call; longer where the machine has other things to do
+
+    def wait(x):
+        begin = time.perf_counter()
+        time.sleep(0.003)
+        asleep.append(time.perf_counter() - begin)
+        return x
+
+    builder = PipelineBuilder().add_source(range(60 * threads))
+    builder.pipe(wait, concurrency=threads, output_order=order)
+    pipeline = builder.add_sink(4).build(num_threads=threads)
+    begin = time.perf_counter()
+    assert sorted(pipeline) == list(range(60 * threads))
+    assert sum(asleep) / (time.perf_counter() - begin) >= 0.7 * threads
+    pipeline.stop()
+
+
 @pytest.mark.thread_unsafe(reason="measures CPU time of the process")
 def test_c2_waiting_costs_no_cpu():
     never = threading.Event()

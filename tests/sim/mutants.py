@@ -188,7 +188,7 @@ MUTANTS = (
     ),
     Mutant(
         "credit wakes nobody",
-        "sched.c",
+        "sink_edge.c",
         "    edge->lent -= n;\n    hr__edge_free(sched, edge, n);",
         "    edge->lent -= n; edge->room += n;",
     ),
@@ -200,19 +200,19 @@ MUTANTS = (
     ),
     Mutant(
         "take frees the place at once",
-        "sched.c",
+        "sink_edge.c",
         "sink->in->lent++;",
         "sink->in->room++; sink->in->lent += 0;",
     ),
     Mutant(
         "gate ignored",
         "stage.c",
-        "if (!stage->gate_open)",
-        "if (false)",
+        "return stage->gate_open && stage->out->room > 0",
+        "return stage->out->room > 0",
     ),
     Mutant(
         "END while tasks run",
-        "sched.c",
+        "sink_edge.c",
         "sched->live == 0 ? HR_TAKE_END",
         "sink->in->closed ? HR_TAKE_END",
     ),

@@ -24,6 +24,7 @@ struct stage {
     long fail_every, skip_every, add, fan;
     long at_once_to; /* L: up to here the result is there at once */
     long stuck_at;   /* never ends before the run is cancelled, nor before `release` */
+    void (*in_first)(void); /* L: happens in the call of item 0 */
     atomic_int freed;
 };
 
@@ -66,6 +67,8 @@ static size_t run_function(void *state, struct hr_call *calls, size_t count,
         fake_expect(fake_is_attached(), "a call is made while not attached");
         call->exception = HR_VALUE_EMPTY;
         call->fatal = false;
+        if (stage->in_first && n == 0)
+            stage->in_first();
         if (n < stage->at_once_to) {
             end_map(stage, n, call);
             continue;
@@ -95,7 +98,8 @@ static struct loop {
     pthread_t thread;
     unsigned seed;
     atomic_bool started;
-    atomic_bool release; /* what is stuck may end */
+    atomic_bool release;       /* what is stuck may end */
+    atomic_int asked, dropped; /* calls of start_loop by workers, and of drop_loop */
     struct held held[TASKS_MAX];
     size_t count;
     /* per stage, checked against its concurrency */
@@ -270,8 +274,9 @@ static bool start_loop(void *cookie)
     struct hr_error err = {0};
     bool attached = fake_is_attached();
     fake_expect(cookie == &loop, "start_loop has its cookie");
+    fake_expect(atomic_load(&loop.dropped) == 0, "the cookie was dropped");
     if (attached)
-        fake_leave();
+        atomic_fetch_add(&loop.asked, 1), fake_leave();
     enum hr_status status = hr__async_expect(loop.pipeline, &err);
     if (attached)
         fake_enter();
@@ -282,6 +287,13 @@ static bool start_loop(void *cookie)
     return loop.started;
 }
 
+/* No thread is left that might start the loop. */
+static void drop_loop(void *cookie)
+{
+    fake_expect(cookie == &loop, "drop_loop has the cookie");
+    atomic_fetch_add(&loop.dropped, 1);
+}
+
 /* ---- building ---- */
 
 struct plan {
@@ -290,11 +302,12 @@ struct plan {
     uint32_t concurrency;
     enum hr_output_order order;
     const char *key;
+    int64_t deadline_ns;
 };
 
 static enum hr_status add_source(struct hr_plan *plan, long items)
 {
-    static char texts[MAX][8];
+    static char texts[MAX][24];
     static const char *names[MAX];
     struct hr_source source = {0};
     for (long i = 0; i < items; i++) {
@@ -327,8 +340,9 @@ static enum hr_status add_stage(struct hr_plan *plan, const struct plan *want,
 /* A pipeline with its loop, not started. */
 static struct hr_pipeline *build(const struct plan *want, unsigned seed)
 {
-    struct fake_settings settings = {.start_loop = start_loop};
-    struct hr_pipeline_options options = {.num_threads = 2};
+    struct fake_settings settings = {.start_loop = start_loop, .drop_loop = drop_loop};
+    struct hr_pipeline_options options = {.num_threads = 2,
+                                          .task_deadline_ns = want->deadline_ns};
     struct hr_plan *plan = NULL;
     struct hr_pipeline *p = NULL;
     runtime = fake_begin(&settings);
@@ -376,7 +390,9 @@ static void finish(struct hr_pipeline *p, const struct plan *plan)
     size_t n = hr_pipeline_stats(p, stats, STAGES_MAX + 2);
     for (size_t i = 0; i < n; i++)
         HR_CHECK_EQ_INT(stats[i].running, 0);
+    HR_CHECK_EQ_INT(atomic_load(&loop.dropped), 0);
     hr_pipeline_free(&p);
+    HR_CHECK_EQ_INT(atomic_load(&loop.dropped), 1);
     for (struct stage *stage = plan->stages; stage->kind; stage++)
         HR_CHECK_EQ_INT(atomic_load(&stage->freed), 1);
     HR_CHECK_EQ_INT(fake_end(), 0);
@@ -465,6 +481,16 @@ static void an_empty_source_ends(void)
     static struct stage stages[] = {MAP, AWAITS, {0}};
     struct plan plan = {.stages = stages, .concurrency = 3};
     run_and_compare(&plan, 1, false);
+}
+
+/* The watchdog looks at tasks all the time, in a thread of its own. */
+static void watched_while_they_go_on(void)
+{
+    static struct stage stages[] = {MAP, EXPAND, {0}};
+    struct plan plan = {
+        .stages = stages, .items = 90, .concurrency = 3, .deadline_ns = 20000};
+    for (unsigned seed = 1; seed < 20; seed++)
+        run_and_compare(&plan, seed, seed % 2);
 }
 
 static void stop_at_any_moment(void)
@@ -597,6 +623,36 @@ static void a_promised_thread_that_does_not_come(void)
     finish(p, &plan);
 }
 
+/* As a destructor does that runs in a call. */
+static void let_go(void)
+{
+    struct hr_pipeline *p = loop.pipeline;
+    fake_leave();
+    hr_pipeline_free(&p);
+    fake_enter();
+}
+
+static bool is_one(void *number)
+{
+    return atomic_load((atomic_int *)number) == 1;
+}
+
+/* The worker that is in the call may ask for a loop still. */
+static void a_pipeline_let_go_by_a_call_of_its_own(void)
+{
+    static struct stage stages[] = {{.kind = 'L', .in_first = let_go}, {0}};
+    struct plan plan = {.stages = stages, .items = 50, .concurrency = 2};
+    struct hr_pipeline *p = build(&plan, 1);
+    HR_REQUIRE(p);
+    hr__async_ref(p);
+    HR_CHECK_EQ_INT(hr_pipeline_start(p, NULL), HR_OK);
+    HR_CHECK(kit_await(is_one, &loop.dropped));
+    HR_CHECK(atomic_load(&loop.asked) > 0);
+    hr__async_unref(p);
+    HR_CHECK(kit_await(is_one, &stages[0].freed));
+    HR_CHECK_EQ_INT(fake_end(), 0);
+}
+
 static int no_event(void)
 {
     errno = EMFILE;
@@ -621,12 +677,14 @@ static void no_descriptor(void)
 static const struct hr_test tests[] = {
     HR_TEST(chains_give_what_loops_give),
     HR_TEST(an_empty_source_ends),
+    HR_TEST(watched_while_they_go_on),
     HR_TEST(stop_at_any_moment),
     HR_TEST(misfits_fail_before_they_are_begun),
     HR_TEST(what_is_stuck_is_named),
     HR_TEST(a_thread_that_does_not_come),
     HR_TEST(no_loop_for_a_function_that_awaits),
     HR_TEST(a_promised_thread_that_does_not_come),
+    HR_TEST(a_pipeline_let_go_by_a_call_of_its_own),
     HR_TEST(no_descriptor),
 };
 HR_TEST_MAIN(tests)

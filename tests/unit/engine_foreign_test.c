@@ -233,9 +233,10 @@ static void a_fatal_failure_ends_the_run(void)
         HR_CHECK_EQ_INT(kit_next(p, &number), HR_END);
         HR_CHECK(hr__pipeline_final_failure(p, &failure));
         HR_CHECK_EQ_INT(failure.index, kind == 0 ? 50 : 51);
-        struct hr_value exception = hr__pipeline_exception(p, -1);
+        struct hr_value exception = hr__pipeline_take_final_exception(p);
         HR_CHECK(exception.cls == &fake_object_class);
         hr_value_release(&exception);
+        HR_CHECK(!hr__pipeline_take_final_exception(p).cls);
         HR_CHECK(atomic_load(&source.made) < 100000);
         hr_pipeline_free(&p);
         HR_CHECK_EQ_INT(fake_end(), 0);

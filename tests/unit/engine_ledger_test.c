@@ -44,7 +44,7 @@ static void failed_items_are_listed(void)
             HR_CHECK_STR(failure.stage, "sieve");
             (void)snprintf(want, sizeof(want), "%ld", i * 10);
             HR_CHECK_STR(failure.label, want);
-            struct hr_value exception = hr__pipeline_exception(p, i);
+            struct hr_value exception = hr__pipeline_exception(p, (size_t)i);
             HR_CHECK((exception.cls == &fake_object_class) == foreign);
             hr_value_release(&exception);
         }

@@ -175,6 +175,7 @@ const struct hr_runtime *fake_begin(const struct fake_settings *settings)
                                        .thread_free = thread_free,
                                        .reenter = reenter,
                                        .start_loop = settings->start_loop,
+                                       .drop_loop = settings->drop_loop,
                                        .parallel = settings->parallel};
     atomic_store(&fake.attaches, 0);
     atomic_store(&fake.news, 0);

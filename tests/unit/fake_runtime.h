@@ -25,6 +25,7 @@ struct fake_settings {
     uint32_t unknown_from;   /* the same for thread_new */
     int64_t attach_delay_ns; /* each attach takes so long */
     bool (*start_loop)(void *cookie);
+    void (*drop_loop)(void *cookie);
 };
 
 /* Begin anew; no thread may be in the runtime. */

@@ -221,6 +221,7 @@ static struct hr_runtime runtime = {
     .thread_free = thread_free,
     .reenter = reenter,
     .start_loop = hrpy_bridge_start_late,
+    .drop_loop = hrpy_bridge_drop,
 };
 
 const struct hr_runtime *hrpy_runtime(void)

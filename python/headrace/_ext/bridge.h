@@ -35,12 +35,13 @@ struct bridge {
     PyObject *start_loop;
     struct stage *stages;
     uint32_t stage_count;
-    /* a reference; NULL once the loop's thread has left. Written in the section */
-    struct hr_pipeline *pipeline;
+    /* a reference; NULL once the loop's thread has left. Written in the section; others
+     * that look for it find the pipeline alive by a reference of their own */
+    struct hr_pipeline *_Atomic pipeline;
     /* atomic, acq_rel: set by who rings, cleared by the loop's thread before it looks for
      * what came in */
     _Atomic bool landed;
-    /* guarded by the GIL or the starter */
+    /* in the object's section */
     PyObject *thread; /* a threading.Thread */
     /* the loop's thread's, between begin and end */
     PyObject *call_soon, *wake, *resume, *on_state, *pump;

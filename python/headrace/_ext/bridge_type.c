@@ -13,10 +13,11 @@ static PyObject *bridge_expect(PyObject *obj, PyObject *unused)
     enum hr_status status;
 
     (void)unused;
-    if (!self->pipeline)
+    struct hr_pipeline *pipeline = self->pipeline;
+    if (!pipeline)
         Py_RETURN_FALSE;
     Py_BEGIN_ALLOW_THREADS
-    status = hr__async_expect(self->pipeline, &err);
+    status = hr__async_expect(pipeline, &err);
     Py_END_ALLOW_THREADS
     if (status != HR_OK && status != HR_AGAIN)
         return hrpy_raise(hrpy_state_of_type(Py_TYPE(obj)), &err);
@@ -38,14 +39,30 @@ int hrpy_bridge_start(PyObject *obj)
 {
     struct bridge *self = (struct bridge *)obj;
     PyObject *thread = PyObject_CallOneArg(self->start_loop, obj);
+    hrpy_section section;
 
     if (!thread)
         return -1;
-    if (thread == Py_None)
-        Py_DECREF(thread);
-    else
-        Py_XSETREF(self->thread, thread);
+    if (thread != Py_None) {
+        hrpy_section_begin(&section, obj);
+        PyObject *before = self->thread;
+        self->thread = thread;
+        hrpy_section_end(&section);
+        thread = before;
+    }
+    Py_XDECREF(thread);
     return 0;
+}
+
+/* A new reference; NULL: no loop was started. */
+static PyObject *thread_of(PyObject *obj)
+{
+    hrpy_section section;
+
+    hrpy_section_begin(&section, obj);
+    PyObject *thread = Py_XNewRef(((struct bridge *)obj)->thread);
+    hrpy_section_end(&section);
+    return thread;
 }
 
 bool hrpy_bridge_start_late(void *bridge)
@@ -55,18 +72,27 @@ bool hrpy_bridge_start_late(void *bridge)
 
     if (!started)
         PyErr_WriteUnraisable(obj);
-    started = started && ((struct bridge *)obj)->thread;
+    PyObject *thread = started ? thread_of(obj) : NULL;
+    started = thread != NULL;
+    Py_XDECREF(thread);
     Py_DECREF(obj);
     return started;
 }
 
+void hrpy_bridge_drop(void *bridge)
+{
+    hrpy_decref(bridge);
+}
+
 int hrpy_bridge_join(PyObject *obj)
 {
-    struct bridge *self = (struct bridge *)obj;
-
-    if (obj == Py_None || !self->thread || hrpy_is_core_thread())
+    if (obj == Py_None || hrpy_is_core_thread())
         return 0;
-    PyObject *done = PyObject_CallMethod(self->thread, "join", NULL);
+    PyObject *thread = thread_of(obj);
+    if (!thread)
+        return 0;
+    PyObject *done = PyObject_CallMethod(thread, "join", NULL);
+    Py_DECREF(thread);
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
@@ -110,7 +136,7 @@ PyObject *hrpy_bridge_new(struct hrpy_state *state, struct hr_pipeline *pipeline
         Py_DECREF(self);
         return NULL;
     }
-    hr__async_set_cookie(pipeline, self);
+    hr__async_set_cookie(pipeline, Py_NewRef(self));
     return (PyObject *)self;
 }
 

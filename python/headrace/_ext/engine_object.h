@@ -24,9 +24,10 @@ struct engine {
     _Atomic int64_t report_due_ns; /* relaxed: who moves it on makes the report */
     atomic_flag reporting;         /* acquire on entry, release on exit */
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
+    /* the threads run, or did; true from just before they begin; release, acquire */
+    _Atomic bool started;
     /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
-    char started;   /* the threads run, or did; true from just before they begin */
 };
 
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
@@ -42,6 +43,10 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
 int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
 /* That long from now. */
 int64_t hrpy_engine_deadline(int64_t timeout_ns);
+
+/* ---- engine_gc.c ---- */
+/* tp_traverse of what the core holds for a run that has ended. */
+int hrpy_visit_pipeline(struct hr_pipeline *pipeline, visitproc visit, void *arg);
 
 /* ---- engine_view.c ---- */
 PyObject *hrpy_engine_stats(PyObject *engine, PyObject *unused);

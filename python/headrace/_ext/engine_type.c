@@ -18,7 +18,8 @@
  * pipeline. The engine visits the callables of its stages, each held by one reference,
  * so such a ring is found; the finalizer ends the threads before anything is cleared.
  * Items on their way are not visited: an item that refers to its own pipeline keeps it
- * alive until it is delivered or the pipeline stopped. */
+ * running until the source ends or it is stopped. What a run that has ended still holds,
+ * items for the consumer and listed exceptions, is visited again. */
 #include "engine_object.h"
 
 #include <stddef.h>
@@ -105,7 +106,9 @@ static PyObject *final_exception(struct engine *self, const struct hr_error *err
     if (!hr__pipeline_final_failure(self->pipeline, &final))
         return hrpy_exception_of(self->state, err);
 
-    struct hr_value boxed = hr__pipeline_exception(self->pipeline, -1);
+    /* Not kept: once raised, its traceback holds the consumer's frame, which in turn
+     * holds the pipeline. */
+    struct hr_value boxed = hr__pipeline_take_final_exception(self->pipeline);
     PyObject *exc = hrpy_raised_unbox(&boxed);
     if (!exc && final.error.status == HR_ERR_LIMIT &&
         strcmp(final.error.origin, "pipeline") == 0)
@@ -280,6 +283,27 @@ static PyObject *engine_next(PyObject *obj, PyObject *timeout)
 
 /* ---- start and stop ---- */
 
+/* The threads that did start have been told to end. One that is in the source already
+ * is given a second; the finalizer sees to it otherwise. */
+static void join_the_started(struct engine *self)
+{
+    Py_BEGIN_ALLOW_THREADS(void)
+    hr_pipeline_stop(self->pipeline, HR_SYS(now_ns)() + 5 * SLICE_NS, NULL);
+    Py_END_ALLOW_THREADS
+}
+
+/* Pairs with the stores of engine_start. */
+static bool is_started(const struct engine *self)
+{
+    return atomic_load_explicit(&self->started, memory_order_acquire);
+}
+
+static PyObject *engine_started(PyObject *obj, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(is_started((struct engine *)obj));
+}
+
 static PyObject *engine_start(PyObject *obj, PyObject *unused)
 {
     struct engine *self = (struct engine *)obj;
@@ -294,14 +318,16 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
     }
     if (hrpy_engine_check(self))
         return NULL;
-    char before = self->started;
-    self->started = true; /* already here: an operation may call stop() at once */
+    /* Already here: an operation may call stop() at once. */
+    bool before = atomic_exchange_explicit(&self->started, true, memory_order_acq_rel);
     Py_BEGIN_ALLOW_THREADS
     status = hr_pipeline_start(self->pipeline, &err);
     Py_END_ALLOW_THREADS
     hrpy_log_flush(self->state);
     if (status != HR_OK) {
-        self->started = before;
+        if (status == HR_ERR_THREAD)
+            join_the_started(self);
+        atomic_store_explicit(&self->started, before, memory_order_release);
         return hrpy_raise(self->state, &err);
     }
     if (hr__async_needed(self->pipeline) && hrpy_bridge_start(self->bridge)) {
@@ -473,7 +499,7 @@ static void end_pipeline(struct engine *self)
     self->pipeline = NULL;
     if (!pipeline)
         return;
-    if (self->started && self->inner) {
+    if (is_started(self) && self->inner) {
         Py_BEGIN_ALLOW_THREADS
         ended = hr__pipeline_ended(pipeline);
         Py_END_ALLOW_THREADS
@@ -481,7 +507,6 @@ static void end_pipeline(struct engine *self)
     if (!ended)
         cancel_all(pipeline, self->inner);
     bool leave = false;
-    hr__async_set_cookie(pipeline, NULL);
     Py_BEGIN_ALLOW_THREADS
     if (hrpy_attach_ended() && !hr__pipeline_forked(pipeline))
         leave = hr_pipeline_stop(pipeline, HR_SYS(now_ns)(), NULL) != HR_OK;
@@ -517,7 +542,7 @@ static int engine_traverse(PyObject *obj, visitproc visit, void *arg)
         if (result)
             return result;
     }
-    return 0;
+    return self->pipeline ? hrpy_visit_pipeline(self->pipeline, visit, arg) : 0;
 }
 
 static int engine_clear(PyObject *obj)
@@ -582,9 +607,13 @@ static PyMethodDef engine_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyGetSetDef engine_attributes[] = {
+    {"started", engine_started, NULL,
+     "Whether the threads were started. No Ctrl-C can come between the two.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMemberDef engine_members[] = {
-    {"started", T_BOOL, offsetof(struct engine, started), READONLY,
-     "Whether the threads were started. No Ctrl-C can come between the two."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(struct engine, weakrefs), READONLY,
      NULL},
     {NULL, 0, 0, 0, NULL},
@@ -597,6 +626,7 @@ static PyType_Slot engine_slots[] = {
     {Py_tp_traverse, engine_traverse},
     {Py_tp_clear, engine_clear},
     {Py_tp_methods, engine_methods},
+    {Py_tp_getset, engine_attributes},
     {Py_tp_members, engine_members},
     {0, NULL},
 };

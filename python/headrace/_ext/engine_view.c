@@ -123,7 +123,7 @@ static size_t read_failures(struct hr_pipeline *pipeline, size_t start,
 
     while (n < FAILURES_AT_ONCE &&
            hr_pipeline_failure(pipeline, start + n, &out[n].failure) == HR_OK) {
-        out[n].boxed = hr__pipeline_exception(pipeline, (int64_t)(start + n));
+        out[n].boxed = hr__pipeline_exception(pipeline, start + n);
         n++;
     }
     return n;

@@ -70,6 +70,8 @@ void hrpy_raised_forget_locals(PyObject *exc);
 /* Box exc so that unattached threads can share it. Takes the reference; the empty
  * value without memory. */
 struct hr_value hrpy_raised_box(PyObject *exc);
+/* The exception in a box, borrowed; NULL if it is none. *sole: no other value has it. */
+PyObject *hrpy_raised_peek(const struct hr_value *value, bool *sole);
 /* The exception in a box; a new reference, or NULL. Releases *value. */
 PyObject *hrpy_raised_unbox(struct hr_value *value);
 
@@ -88,6 +90,7 @@ enum hrpy_op_kind {
     HRPY_GENERATOR, /* 1 → n */
     HRPY_ITERATE,   /* the elements of the item itself */
     HRPY_FOLD,      /* 1 → 0 or 1, and a flush; see hrpy_python_op_set_flush */
+    HRPY_ROUTE,     /* 1 → 1: the item, and the number of its path */
     /* on the event loop: */
     HRPY_ASYNC_SOURCE,    /* an async iterable */
     HRPY_COROUTINE,       /* 1 → 0 or 1 */
@@ -103,6 +106,9 @@ struct hrpy_python_op *hrpy_python_op_new(PyTypeObject *type, enum hrpy_op_kind 
                                           PyObject *callable, PyObject *spec);
 /* Before it is used: these exceptions (a tuple of classes) are worth another attempt. */
 void hrpy_python_op_retry(struct hrpy_python_op *op, PyObject *on);
+/* Before it is used: what the items of a router become, a spec for each path. 0, or -1 with
+ * an exception set. */
+int hrpy_python_op_set_paths(struct hrpy_python_op *op, PyObject *specs);
 /* Before it is used: what a fold calls without an item. */
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush);
 /* Before it is used: what was given as callable is called without arguments, by each
@@ -152,8 +158,9 @@ PyObject *hrpy_bridge_new(struct hrpy_state *state, struct hr_pipeline *pipeline
                           PyObject *start_loop);
 /* Start the loop's thread unless there is one. 0, or -1 with an exception set. */
 int hrpy_bridge_start(PyObject *bridge);
-/* As hr_runtime.start_loop. */
+/* As hr_runtime.start_loop and .drop_loop. */
 bool hrpy_bridge_start_late(void *bridge);
+void hrpy_bridge_drop(void *bridge);
 /* The run has ended: wait for the thread, unless it is the calling one. */
 int hrpy_bridge_join(PyObject *bridge);
 

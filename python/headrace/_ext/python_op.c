@@ -6,45 +6,11 @@
  *
  * An op's exception is the failure of its item, StopIteration and GeneratorExit
  * included: an op cannot end the stream. SystemExit and KeyboardInterrupt end the run,
- * as they would end a loop that calls the op.
- *
- * A source's iterator is advanced by one thread at a time; the engine sees to that, and
- * `pulling` catches a source that asks its own pipeline for items. A continuous source is
- * iterated again after each pass. One that has only a single iterator to give, and that
- * one at its end, would make empty epochs for ever: so its iterator is kept until the
- * next one is had, and a pass over the same one that gives nothing is an error. When it
- * is the
- * consumer that advances it, Ctrl-C may hit inside the source: the KeyboardInterrupt is
- * also left in the consumer's interrupt slot, so that next() raises it at once and not
- * after the items that are ready. */
-#include "foreign.h"
-
-#include <stdatomic.h>
+ * as they would end a loop that calls the op. */
+#include "python_op.h"
 
 #include "base/mem.h"
 #include "base/sys.h"
-
-struct hrpy_python_op {
-    /* const after creation */
-    struct hrpy_state *state;
-    PyObject *type; /* keeps the module alive, and so `state` */
-    enum hrpy_op_kind kind;
-    struct hrpy_shape shape;
-
-    bool continuous;    /* source: iterated again and again */
-    bool per_worker;    /* function, generator: see hrpy_python_op_per_worker */
-    PyObject *flush;    /* fold */
-    PyObject *retry_on; /* function: exceptions to try again after, or NULL */
-    PyObject *callable; /* const; of a source: as `iterator`, NULL after its end */
-    /* source: owned by the thread that set `pulling` */
-    PyObject *iterator; /* of this pass; between two, of the last one */
-    bool in_pass;
-    bool again; /* the pass goes over the iterator of the last one, */
-    bool gave;  /* and has given something */
-    /* source: set acquire, cleared release; each puller sees what the last one did */
-    atomic_flag pulling;
-    _Atomic uint32_t refs; /* dropped acq_rel: the last one sees what the others did */
-};
 
 static _Thread_local PyObject **interrupt_slot;
 
@@ -64,17 +30,12 @@ static bool is_fatal(PyObject *exc)
            PyErr_GivenExceptionMatches(exc, PyExc_SystemExit);
 }
 
-static bool is_source(const struct hrpy_python_op *op)
-{
-    return op->kind == HRPY_SOURCE || op->kind == HRPY_ASYNC_SOURCE;
-}
-
 void hrpy_python_op_fail(struct hrpy_python_op *op, struct hr_call *call, PyObject *exc)
 {
     call->outcome = HR_TASK_FAILED;
     call->fatal = is_fatal(exc);
     hrpy_raised_describe(exc, &call->error);
-    if (!is_source(op) && !call->fatal)
+    if (!hrpy_op_is_source(op) && !call->fatal)
         hrpy_raised_forget_locals(exc);
     if (interrupt_slot && !*interrupt_slot &&
         PyErr_GivenExceptionMatches(exc, PyExc_KeyboardInterrupt))
@@ -91,7 +52,7 @@ static void fail(struct hrpy_python_op *op, struct hr_call *call)
 
 int hrpy_python_op_give(struct hrpy_python_op *op, struct hr_call *call, PyObject *obj)
 {
-    int failed = hrpy_shape_import(op->state, &op->shape, obj, is_source(op),
+    int failed = hrpy_shape_import(op->state, &op->shape, obj, hrpy_op_is_source(op),
                                    &call->out[call->out_count]);
 
     if (!failed)
@@ -173,6 +134,44 @@ static void run_fold(struct hrpy_python_op *op, struct hr_call *call)
         fail(op, call);
 }
 
+/* The number of the path that the router has answered with; -1 with an exception set. */
+static Py_ssize_t path_of(const struct hrpy_python_op *op, PyObject *answer)
+{
+    Py_ssize_t path = PyNumber_AsSsize_t(answer, PyExc_IndexError);
+
+    if (path == -1 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "the router must give the number of a path, not %R", answer);
+        return -1;
+    }
+    if (path >= 0 && (size_t)path < op->path_count)
+        return path;
+    PyErr_Format(PyExc_IndexError, "the router chose path %zd; there are %zu", path,
+                 op->path_count);
+    return -1;
+}
+
+/* The router sees the item, and the path gets it in the shape that it needs; one that does
+ * not fit fails there. */
+static void run_route(struct hrpy_python_op *op, PyObject *callable,
+                      struct hr_call *call)
+{
+    PyObject *arg = hrpy_export(op->state, call->in);
+    PyObject *answer = arg ? PyObject_CallOneArg(callable, arg) : NULL;
+    Py_ssize_t path = answer ? path_of(op, answer) : -1;
+
+    Py_XDECREF(answer);
+    if (path >= 0 &&
+        !hrpy_shape_import(op->state, &op->paths[path], arg, true, &call->out[0])) {
+        call->out_count = 1;
+        call->path = (uint32_t)path;
+    } else {
+        fail(op, call);
+    }
+    Py_XDECREF(arg);
+}
+
 static PyObject *open_iterator(struct hrpy_python_op *op, PyObject *callable,
                                struct hr_call *call)
 {
@@ -190,11 +189,8 @@ static PyObject *open_iterator(struct hrpy_python_op *op, PyObject *callable,
     return iterator;
 }
 
-/* Give what the iterator yields, up to the grant and until_ns. Nones of ops are
- * skipped; Nones of a source are items. Returns false when the iterator is at its end
- * or failed. */
-static bool advance(struct hrpy_python_op *op, struct hr_call *call, PyObject *iterator,
-                    int64_t until_ns)
+bool hrpy_op_advance(struct hrpy_python_op *op, struct hr_call *call,
+                     PyObject *iterator, int64_t until_ns)
 {
     iternextfunc next = Py_TYPE(iterator)->tp_iternext;
 
@@ -223,8 +219,8 @@ static bool advance(struct hrpy_python_op *op, struct hr_call *call, PyObject *i
 
 PyObject *hrpy_python_op_open(struct hrpy_python_op *op, struct hr_call *call)
 {
-    PyObject *iterable =
-        is_source(op) ? Py_XNewRef(op->callable) : hrpy_python_op_call(op, call);
+    PyObject *iterable = hrpy_op_is_source(op) ? Py_XNewRef(op->callable)
+                                               : hrpy_python_op_call(op, call);
     PyObject *iterator = NULL;
 
     if (iterable)
@@ -245,7 +241,7 @@ bool hrpy_python_op_repeats(const struct hrpy_python_op *op)
 
 bool hrpy_python_op_skips(const struct hrpy_python_op *op, PyObject *obj)
 {
-    return obj == Py_None && !is_source(op);
+    return obj == Py_None && !hrpy_op_is_source(op);
 }
 
 static void run_generator(struct hrpy_python_op *op, PyObject *callable,
@@ -258,92 +254,10 @@ static void run_generator(struct hrpy_python_op *op, PyObject *callable,
         iterator = open_iterator(op, callable, call);
     if (!iterator)
         fail(op, call);
-    else if (advance(op, call, iterator, until_ns))
+    else if (hrpy_op_advance(op, call, iterator, until_ns))
         *call->iterator = iterator;
     else
         Py_DECREF(iterator);
-}
-
-/* The end of a source: nothing of it is kept, so that a generator closes its files. */
-static void let_go_of_source(struct hrpy_python_op *op)
-{
-    Py_CLEAR(op->iterator);
-    Py_CLEAR(op->callable);
-}
-
-/* False with an exception set. */
-static bool begin_pass(struct hrpy_python_op *op)
-{
-    PyObject *iterator = PyObject_GetIter(op->callable);
-
-    if (!iterator)
-        return false;
-    op->again = iterator == op->iterator;
-    op->gave = false;
-    op->in_pass = true;
-    Py_XSETREF(op->iterator, iterator);
-    return true;
-}
-
-/* The iterator of a continuous source is at its end. */
-static void end_pass(struct hrpy_python_op *op, struct hr_call *call)
-{
-    op->in_pass = false;
-    if (!op->again || op->gave) {
-        call->outcome = HR_TASK_EPOCH;
-        return;
-    }
-    PyErr_SetString(PyExc_ValueError,
-                    "continuous=True needs a source that can be iterated again, but "
-                    "it gave the same iterator a second time, which is exhausted");
-    fail(op, call);
-}
-
-/* Iterators over what is in memory never wait. */
-static bool is_prompt(PyObject *iterator)
-{
-    static PyTypeObject *const types[] = {
-        &PyListIter_Type,     &PyTupleIter_Type,   &PyRangeIter_Type,
-        &PySetIter_Type,      &PyDictIterKey_Type, &PyDictIterValue_Type,
-        &PyDictIterItem_Type, &PyUnicodeIter_Type, &PyBytesIter_Type,
-    };
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (Py_IS_TYPE(iterator, types[i]))
-            return true;
-    return false;
-}
-
-static void run_source_pulling(struct hrpy_python_op *op, struct hr_call *call,
-                               int64_t until_ns)
-{
-    if (!op->callable)
-        return; /* it was closed */
-    if (!op->in_pass && !begin_pass(op)) {
-        fail(op, call);
-    } else {
-        call->prompt = is_prompt(op->iterator);
-        bool more = advance(op, call, op->iterator, until_ns);
-        op->gave = op->gave || call->out_count > 0;
-        if (more)
-            return;
-        if (op->continuous && call->outcome == HR_TASK_DONE)
-            end_pass(op, call);
-    }
-    if (call->outcome != HR_TASK_EPOCH)
-        let_go_of_source(op);
-}
-
-static void run_source(struct hrpy_python_op *op, struct hr_call *call,
-                       int64_t until_ns)
-{
-    if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire)) {
-        PyErr_SetString(PyExc_RuntimeError,
-                        "the source asked for the next item of its own pipeline");
-        fail(op, call);
-        return;
-    }
-    run_source_pulling(op, call, until_ns);
-    atomic_flag_clear_explicit(&op->pulling, memory_order_release);
 }
 
 static void reset(struct hr_call *call)
@@ -360,7 +274,7 @@ static void reset(struct hr_call *call)
  * not everybody's to look at, or when the first call has failed. */
 static PyObject *own_callable(struct hrpy_python_op *op, struct hr_call *call)
 {
-    if (is_source(op))
+    if (hrpy_op_is_source(op))
         return NULL;
     if (!op->per_worker)
         return Py_NewRef(op->callable);
@@ -381,9 +295,11 @@ static void run_one(struct hrpy_python_op *op, PyObject *callable, struct hr_cal
     if (op->kind == HRPY_FUNCTION)
         run_function(op, callable, call);
     else if (op->kind == HRPY_SOURCE)
-        run_source(op, call, until_ns);
+        hrpy_op_run_source(op, call, until_ns);
     else if (op->kind == HRPY_FOLD)
         run_fold(op, call);
+    else if (op->kind == HRPY_ROUTE)
+        run_route(op, callable, call);
     else
         run_generator(op, callable, call, until_ns);
 }
@@ -464,6 +380,9 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
     if (!op || atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) > 1)
         return;
     hrpy_shape_fini(&op->shape);
+    for (size_t i = 0; i < op->path_count; i++)
+        hrpy_shape_fini(&op->paths[i]);
+    hr__free(op->paths);
     if (op->iterator)
         hrpy_decref(op->iterator);
     if (op->callable)
@@ -474,6 +393,24 @@ void hrpy_python_op_unref(struct hrpy_python_op **op_ptr)
         hrpy_decref(op->retry_on);
     hrpy_decref(op->type);
     hr__free(op);
+}
+
+int hrpy_python_op_set_paths(struct hrpy_python_op *op, PyObject *specs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(specs);
+
+    op->paths = hr__calloc((size_t)n + 1, sizeof(*op->paths));
+    if (!op->paths) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (op->path_count < (size_t)n) {
+        struct hrpy_shape *shape = &op->paths[op->path_count];
+        PyObject *spec = PyTuple_GET_ITEM(specs, (Py_ssize_t)op->path_count++);
+        if (hrpy_shape_init(shape, spec))
+            return -1;
+    }
+    return 0;
 }
 
 void hrpy_python_op_set_flush(struct hrpy_python_op *op, PyObject *flush)
@@ -509,13 +446,4 @@ int hrpy_python_op_visit(struct hrpy_python_op *op, visitproc visit, void *arg)
     Py_VISIT(op->retry_on);
     Py_VISIT(op->iterator);
     return 0;
-}
-
-void hrpy_python_op_close(struct hrpy_python_op *op)
-{
-    if (atomic_flag_test_and_set_explicit(&op->pulling, memory_order_acquire))
-        return; /* a consumer is inside; the iterator goes with the pipeline */
-    if (is_source(op))
-        let_go_of_source(op);
-    atomic_flag_clear_explicit(&op->pulling, memory_order_release);
 }

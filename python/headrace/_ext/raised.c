@@ -161,6 +161,14 @@ struct hr_value hrpy_raised_box(PyObject *exc)
     return (struct hr_value){&box_class, box};
 }
 
+PyObject *hrpy_raised_peek(const struct hr_value *value, bool *sole)
+{
+    struct box *box = value->cls == &box_class ? value->ptr : NULL;
+
+    *sole = box && atomic_load_explicit(&box->refs, memory_order_acquire) == 1;
+    return box ? box->exc : NULL;
+}
+
 PyObject *hrpy_raised_unbox(struct hr_value *value)
 {
     PyObject *exc = NULL;

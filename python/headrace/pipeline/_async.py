@@ -20,6 +20,7 @@ import inspect
 import logging
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.pipeline._executor import Submitter
@@ -41,12 +42,13 @@ _CANCELLED, _ENDED = 1, 2
 
 def start_loop(bridge: Bridge) -> threading.Thread | None:
     """Start the thread of a pipeline's loop, unless there is one or the run is over."""
-    if not bridge.expect():
-        return None
     thread = threading.Thread(
         target=_main, args=(bridge,), name="headrace-asyncio", daemon=True
     )
+    # A KeyboardInterrupt may come after any instruction: what was expected is given up.
     try:
+        if not bridge.expect():
+            return None
         thread.start()
     except BaseException:
         bridge.abandon()
@@ -149,7 +151,7 @@ class _Loop:
         else:
             run = self._run_streams(index)
         task = self._loop.create_task(run, name=f"headrace: {name}")
-        task.add_done_callback(self._runner_ended)
+        task.add_done_callback(partial(self._runner_ended, index))
         runners.append(task)
         return True
 
@@ -160,7 +162,11 @@ class _Loop:
             if not future.done():
                 future.set_result(None)
         elif not self._bridge.wanted(number):
-            self._streams[number].cancel()
+            runner = self._streams[number]
+            # One that is handing in just now sees it by itself; a cancellation would
+            # hit what it does next.
+            if runner is not asyncio.current_task(self._loop):
+                runner.cancel()
 
     def _on_state(self, state: int) -> None:
         if state == _ENDED:
@@ -174,10 +180,16 @@ class _Loop:
                 for task in runners:
                     task.cancel()
 
-    def _runner_ended(self, task: asyncio.Task[None]) -> None:
-        exc = None if task.cancelled() else task.exception()
-        if exc is not None:
-            self._bridge.fatal(exc)
+    def _runner_ended(self, index: int, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            exc = task.exception()
+            if exc is not None:
+                self._bridge.fatal(exc)
+        elif not self._ended:
+            # An operation cancelled it before its first step: another one for it.
+            self._runners[index].remove(task)
+            self._bridge.woken(index)
+            self._wake(index)
 
     # ---- runners ----
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
@@ -11,16 +9,18 @@ from headrace.pipeline._aggregators import Aggregator, Collate
 from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
-from headrace.pipeline._per_worker import PerWorker
+from headrace.pipeline._merge import Merge
 from headrace.pipeline._pipeline import Pipeline
+from headrace.pipeline._plan import Policy, add_chain
 from headrace.pipeline._policy import check_on_error, check_retry
 from headrace.pipeline._report import Reporter
-from headrace.pipeline._shapes import Shape, resolve_shapes
 from headrace.pipeline._stages import (
     Aggregate,
     Disaggregate,
     Fold,
+    Merged,
     Pipe,
+    Route,
     Sink,
     Source,
     check_count,
@@ -30,10 +30,18 @@ from headrace.pipeline._stages import (
     check_text,
     op_name,
     resolve_op,
+    resolve_router,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import (
+        AsyncIterable,
+        Callable,
+        Hashable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
     from concurrent.futures import Executor
 
     from headrace.pipeline._policy import OnError, Retry
@@ -50,7 +58,7 @@ class PipelineBuilder:
     """
 
     def __init__(self) -> None:
-        self._source: Source | None = None
+        self._source: Source | Merged | None = None
         self._stages: list[Stage] = []
         self._sink: Sink | None = None
 
@@ -63,7 +71,7 @@ class PipelineBuilder:
 
     def add_source(
         self,
-        source: Iterable[Any] | AsyncIterable[Any],
+        source: Iterable[Any] | AsyncIterable[Any] | Merge,
         *,
         continuous: bool = False,
     ) -> PipelineBuilder:
@@ -80,18 +88,25 @@ class PipelineBuilder:
                 pipeline's event loop; what is both is taken as a plain iterable.
                 Another `Pipeline` may be one: it starts when it is
                 needed, what ends it is raised here as well, and it is stopped when
-                this one is.
+                this one is. A `~headrace.pipeline.defs.Merge` makes one source of
+                several builders.
             continuous: Iterate the source again and again. Each pass is an *epoch*: an
                 iterator over the pipeline ends with it, and the next one goes on with
                 the next epoch, whose items are prepared meanwhile. Batches do not go
                 across. Items and failures are numbered through all epochs.
 
         Raises:
-            ValueError: There is a source already, or it is not iterable.
+            ValueError: There is a source already, or it is not iterable; or a merge is
+                said to be continuous, which its sources say.
 
         """
         if self._source is not None:
             raise ValueError("the builder has a source already")
+        if isinstance(source, Merge):
+            if continuous:
+                raise ValueError("continuous= is for the sources that are merged")
+            self._source = source._resolve()
+            return self
         if not hasattr(source, "__iter__") and not hasattr(source, "__aiter__"):
             raise ValueError(f"source must be iterable, got {source!r}")
         if continuous and isinstance(source, Pipeline) and not source._continuous:
@@ -240,6 +255,51 @@ class PipelineBuilder:
         """
         return self._add(Disaggregate())
 
+    def path_variants(
+        self,
+        router: Callable[[Any], Any] | Any,
+        paths: Sequence[PipelineBuilder] | Mapping[Hashable, PipelineBuilder],
+        *,
+        name: str = "path_variants",
+    ) -> PipelineBuilder:
+        """Add several paths, of which each item takes one; behind them all go on.
+
+        Items come to a path in their order, and leave all of them in the order in which
+        they are ready. An epoch of a continuous source leaves all paths before the next
+        one leaves any. A path that is full holds up the others.
+
+        Args:
+            router: A function of an item, called in the engine's threads, one item at a
+                time: the number of the item's path, or, where ``paths`` is a mapping,
+                its key. When it raises or chooses a path that is not there, the run
+                ends, and the exception is raised to the consumer.
+            paths: Up to 64 builders without source and sink: their stages are the path.
+                One without stages passes items on as they are.
+            name: The router's name in statistics and messages.
+
+        Raises:
+            ValueError: There is no path, or one has a source or a sink.
+            TypeError: The router can't be called, or a path is no `PipelineBuilder`.
+
+        """
+        given = list(paths.values() if hasattr(paths, "values") else paths)
+        stages = tuple(path._as_path() for path in map(_check_path, given))
+        if not stages:
+            raise ValueError("path_variants() needs at least one path")
+        keys = tuple(paths) if hasattr(paths, "values") else None
+        text = check_text("name", name)
+        return self._add(Route(resolve_router(router, keys), text, stages))
+
+    def _as_branch(self) -> tuple[Source | Merged, tuple[Stage, ...]]:
+        if self._source is None:
+            raise ValueError("a pipeline that is merged needs a source")
+        return self._source, tuple(self._stages)
+
+    def _as_path(self) -> tuple[Stage, ...]:
+        if self._source is not None or self._sink is not None:
+            raise ValueError("a path must have no source and no sink of its own")
+        return tuple(self._stages)
+
     def add_sink(self, buffer_size: int = 3) -> PipelineBuilder:
         """Set how many finished items may wait for the consumer.
 
@@ -291,21 +351,12 @@ class PipelineBuilder:
         if self._sink is None:
             raise RuntimeError("the builder has no sink; call add_sink()")
         threads = 0 if num_threads is None else check_count("num_threads", num_threads)
-        policy = _Policy(check_max_failures(max_failures), check_on_error(on_error))
+        policy = Policy(check_max_failures(max_failures), check_on_error(on_error))
         interval = check_interval(report_stats_interval)
-        source_shape, shapes = resolve_shapes(self._stages)
         plan = _ext.Plan()
-        plan.source(
-            self._source.iterable,
-            str(self._source),
-            source_shape,
-            self._source.continuous,
-            self._source.is_async,
-        )
-        for stage, shape in zip(self._stages, shapes, strict=True):
-            _add_to_plan(plan, stage, shape, policy)
+        add_chain(plan, self._source, self._stages, policy)
         plan.sink(self._sink.buffer_size)
-        inner = self._source.iterable
+        inner = _inner_of(self._source)
         engine = plan.build(
             threads,
             note_stage,
@@ -320,79 +371,18 @@ class PipelineBuilder:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Policy:
-    """What stages do about failures that say nothing about them."""
-
-    max_failures: MaxFailures
-    raises: bool
-
-    def limit(self, own: MaxFailures | None) -> int | tuple[int, int] | None:
-        """Return a limit of failures as the engine takes it."""
-        value = self.max_failures if own is None else own
-        if isinstance(value, Fraction):
-            return value.numerator, value.denominator
-        return None if value < 0 else value
+def _check_path(path: object) -> PipelineBuilder:
+    if not isinstance(path, PipelineBuilder):
+        raise TypeError(f"a path must be a PipelineBuilder, got {path!r}")
+    return path
 
 
-def _add_to_plan(
-    plan: _ext.Plan, stage: Stage, shape: Shape | None, policy: _Policy
-) -> None:
-    raises = policy.raises
-    if isinstance(stage, Aggregate):
-        plan.aggregate(stage.n, stage.drop_last, stage.columns)
-    elif isinstance(stage, Fold):
-        _add_fold(plan, stage, shape, policy)
-    elif isinstance(stage, Disaggregate):
-        _add_disaggregate(plan, stage, shape, policy)
-    else:
-        _add_pipe(plan, stage, shape, policy)
-        raises = policy.raises if stage.raises is None else stage.raises
-        # A limit of its own says that failures are tolerated.
-        raises = raises and stage.max_failures is None
-    if raises:
-        plan.on_error(True)
-
-
-def _add_fold(
-    plan: _ext.Plan, stage: Fold, shape: Shape | None, policy: _Policy
-) -> None:
-    assert shape is not None
-    rule = stage.copy()
-    limit = policy.limit(None)
-    plan.fold(rule.accumulate, rule.flush, str(stage), stage.drop_last, limit, shape)
-
-
-def _add_disaggregate(
-    plan: _ext.Plan, stage: Disaggregate, shape: Shape | None, policy: _Policy
-) -> None:
-    if shape is None:
-        plan.disaggregate()
-        return
-    limit = policy.limit(None)
-    plan.pipe_python(None, "iterate", str(stage), 1, True, None, limit, shape)
-
-
-def _add_pipe(
-    plan: _ext.Plan, stage: Pipe, shape: Shape | None, policy: _Policy
-) -> None:
-    limit = policy.limit(stage.max_failures)
-    options = (stage.name, stage.concurrency, stage.input_order, stage.key, limit)
-    retry = stage.retry
-    if isinstance(stage.op, _ext.Op):
-        plan.pipe_native(stage.op, *options)
-    else:
-        assert shape is not None
-        assert stage.kind != "native"
-        own = isinstance(stage.op, PerWorker)
-        call = stage.op.get if isinstance(stage.op, PerWorker) else stage.op
-        plan.pipe_python(call, stage.kind, *options, shape, own)
-    if retry is not None:
-        native = stage.kind == "native"
-        plan.retry(
-            retry.times,
-            int(retry.backoff * 1e9),
-            int(retry.backoff_max * 1e9),
-            retry.statuses() if native else 0,
-            None if native else retry.on,
+def _inner_of(source: Source | Merged) -> Pipeline | None:
+    """Return the pipeline that is the source, if one is."""
+    if isinstance(source, Source):
+        return source.iterable if isinstance(source.iterable, Pipeline) else None
+    if any(isinstance(one.iterable, Pipeline) for one in source.sources):
+        raise TypeError(
+            "a pipeline that was built can't be a source in a merge; merge its builder"
         )
+    return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from headrace._ext import Engine
-    from headrace.pipeline._stages import Source
+    from headrace.pipeline._stages import Merged, Source
 
 _logger = logging.getLogger("headrace.pipeline")
 
@@ -39,11 +39,15 @@ class Pipeline:
     """
 
     def __init__(
-        self, engine: Engine, stages: str, source: Source, length: Callable[[], int]
+        self,
+        engine: Engine,
+        stages: str,
+        source: Source | Merged,
+        length: Callable[[], int],
     ) -> None:
         self._engine = engine
         self._continuous = source.continuous
-        inner = source.iterable
+        inner = getattr(source, "iterable", None)  # a merge has none
         self._inner = inner if isinstance(inner, Pipeline) else None
         self._length = length
         self._stages = stages

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from headrace._ext import Op
-from headrace.pipeline._stages import Aggregate, Disaggregate, Fold, Pipe
+from headrace.pipeline._stages import Aggregate, Fold, Merged, Pipe, Route
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.pipeline._stages import Stage
+    from headrace.pipeline._stages import Source, Stage
 
 Shape: TypeAlias = "str | tuple[tuple[int | str, str], ...]"
 
@@ -99,20 +99,24 @@ def _after_aggregate(stage: Aggregate, kind: _Kind) -> _Kind:
     return _RECORD
 
 
-def _kinds(stages: Sequence[Stage]) -> list[_Kind]:
-    """Return the kind of values that each stage gets."""
-    kind: _Kind = _ANY
-    kinds = []
+def _after(stage: Stage, kind: _Kind) -> _Kind:
+    if isinstance(stage, Pipe):
+        return _after_pipe(stage, kind)
+    if isinstance(stage, Aggregate):
+        return _after_aggregate(stage, kind)
+    if isinstance(stage, Route):
+        ends = [_kinds(path, _ANY)[-1] for path in stage.paths]
+        return ends[0] if all(end == ends[0] for end in ends) else _ANY
+    if isinstance(stage, Fold):
+        return _ANY
+    return kind.of if isinstance(kind, _Lists) else _ANY
+
+
+def _kinds(stages: Sequence[Stage], kind: _Kind) -> list[_Kind]:
+    """Return the kind of values that each stage gets, and that of the last one's."""
+    kinds = [kind]
     for stage in stages:
-        kinds.append(kind)
-        if isinstance(stage, Pipe):
-            kind = _after_pipe(stage, kind)
-        elif isinstance(stage, Aggregate):
-            kind = _after_aggregate(stage, kind)
-        elif isinstance(stage, Fold):
-            kind = _ANY
-        else:
-            kind = kind.of if isinstance(kind, _Lists) else _ANY
+        kinds.append(_after(stage, kinds[-1]))
     return kinds
 
 
@@ -152,7 +156,98 @@ def _shape(need: _Need) -> Shape:
     return need
 
 
-def resolve_shapes(stages: Sequence[Stage]) -> tuple[Shape, list[Shape | None]]:
+StageShape: TypeAlias = "Shape | RouteShapes | None"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteShapes:
+    """The shapes of a route: what its paths get, and those of their stages."""
+
+    routed: tuple[Shape, ...]
+    paths: tuple[list[StageShape], ...]
+
+
+def _before_pipe(stage: Pipe, need: _Need) -> tuple[Shape | None, _Need]:
+    if isinstance(stage.op, Op):
+        return None, _before_native(stage, stage.op, need)
+    if stage.key is None:
+        return _shape(need), "object"
+    field = need.get(stage.key, "object") if isinstance(need, dict) else "object"
+    return field, _with_field(need, stage.key, "object")
+
+
+def _of_route(stage: Route, need: _Need) -> RouteShapes:
+    needs, shapes = zip(
+        *(_resolve(path, _ANY, need) for path in stage.paths), strict=True
+    )
+    return RouteShapes(tuple(map(_shape, needs)), shapes)
+
+
+def _before(stage: Stage, kind: _Kind, need: _Need) -> tuple[StageShape, _Need]:
+    """Return the stage's shape, and what is needed before it."""
+    if isinstance(stage, Aggregate):
+        return None, _before_aggregate(stage, need)
+    if isinstance(stage, Fold):
+        return _shape(need), "object"
+    if isinstance(stage, Route):
+        return _of_route(stage, need), "object"
+    if isinstance(stage, Pipe):
+        return _before_pipe(stage, need)
+    if isinstance(kind, _Lists):
+        return None, _ListOf(need)
+    return _shape(need), "object"
+
+
+def _resolve(
+    stages: Sequence[Stage], kind: _Kind, need: _Need
+) -> tuple[_Need, list[StageShape]]:
+    kinds = _kinds(stages, kind)
+    shapes: list[StageShape] = [None] * len(stages)
+    for i in reversed(range(len(stages))):
+        shapes[i], need = _before(stages[i], kinds[i], need)
+    return need, shapes
+
+
+@dataclass(frozen=True, slots=True)
+class ChainShapes:
+    """The shapes of one branch of a merge: of its source, and of its stages."""
+
+    source: Shape | MergedShapes
+    stages: list[StageShape]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedShapes:
+    """Those of its branches."""
+
+    branches: tuple[ChainShapes, ...]
+
+
+def _kind_of(source: Source | Merged) -> _Kind:
+    if not isinstance(source, Merged):
+        return _ANY
+    ends = [_kinds(stages, _kind_of(of))[-1] for of, stages in source.branches]
+    return ends[0] if all(end == ends[0] for end in ends) else _ANY
+
+
+def _of_source(source: Source | Merged, need: _Need) -> Shape | MergedShapes:
+    if not isinstance(source, Merged):
+        return _shape(need)
+    return MergedShapes(
+        tuple(_of_chain(of, stages, need) for of, stages in source.branches)
+    )
+
+
+def _of_chain(
+    source: Source | Merged, stages: Sequence[Stage], need: _Need
+) -> ChainShapes:
+    before, shapes = _resolve(stages, _kind_of(source), need)
+    return ChainShapes(_of_source(source, before), shapes)
+
+
+def resolve_shapes(
+    source: Source | Merged, stages: Sequence[Stage]
+) -> tuple[Shape | MergedShapes, list[StageShape]]:
     """Return the shapes of the source's items and of the results of each stage.
 
     None stands for stages that run natively. A disaggregate() runs natively where
@@ -162,27 +257,5 @@ def resolve_shapes(stages: Sequence[Stage]) -> tuple[Shape, list[Shape | None]]:
         TypeError: Two stages do not fit together.
 
     """
-    need: _Need = "object"
-    shapes: list[Shape | None] = [None] * len(stages)
-    kinds = _kinds(stages)
-    for i in reversed(range(len(stages))):
-        stage = stages[i]
-        if isinstance(stage, Aggregate):
-            need = _before_aggregate(stage, need)
-        elif isinstance(stage, Fold):
-            shapes[i], need = _shape(need), "object"
-        elif isinstance(stage, Disaggregate):
-            if isinstance(kinds[i], _Lists):
-                need = _ListOf(need)
-            else:
-                shapes[i], need = _shape(need), "object"
-        elif isinstance(stage.op, Op):
-            need = _before_native(stage, stage.op, need)
-        elif stage.key is None:
-            shapes[i], need = _shape(need), "object"
-        else:
-            field = (
-                need.get(stage.key, "object") if isinstance(need, dict) else "object"
-            )
-            shapes[i], need = field, _with_field(need, stage.key, "object")
-    return _shape(need), shapes
+    chain = _of_chain(source, stages, "object")
+    return chain.source, chain.stages

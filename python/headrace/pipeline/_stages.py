@@ -16,7 +16,7 @@ from headrace.pipeline._executor import adapt
 from headrace.pipeline._per_worker import PerWorker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable, Iterable
+    from collections.abc import AsyncIterable, Callable, Hashable, Iterable
     from concurrent.futures import Executor
 
     from headrace.pipeline._aggregators import Aggregator
@@ -43,6 +43,30 @@ class Source:
 
     def __str__(self) -> str:
         return "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Several sources, each with stages of its own, that become one."""
+
+    branches: tuple[tuple[Source | Merged, tuple[Stage, ...]], ...]
+
+    @property
+    def sources(self) -> list[Source]:
+        """The sources, of merges inside of it, too."""
+        found: list[Source] = []
+        for source, _ in self.branches:
+            found += source.sources if isinstance(source, Merged) else [source]
+        return found
+
+    @property
+    def continuous(self) -> bool:
+        """Whether there are epochs, which all of its sources agree on."""
+        return self.sources[0].continuous
+
+    def __str__(self) -> str:
+        branches = (" → ".join(map(str, (b[0], *b[1]))) for b in self.branches)
+        return f"merge({' | '.join(branches)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +131,19 @@ class Disaggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """Paths, of which each item takes one."""
+
+    router: Callable[[Any], int]
+    name: str
+    paths: tuple[tuple[Stage, ...], ...]
+
+    def __str__(self) -> str:
+        paths = (" → ".join(map(str, path)) or "-" for path in self.paths)
+        return f"{self.name}({' | '.join(paths)})"
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """Where items wait for the consumer."""
 
@@ -116,7 +153,7 @@ class Sink:
         return f"sink({self.buffer_size})"
 
 
-Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate
+Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate | Route
 
 
 # ---- arguments ----
@@ -248,3 +285,33 @@ def resolve_op(
         return adapt(*_python_op(op), executor, name)
     native = _native_op(op)
     return _python_op(op) if native is None else (native, "native")
+
+
+class _ByKey:
+    """A router that gives keys, as one that gives numbers."""
+
+    def __init__(
+        self, router: Callable[[Any], Hashable], keys: tuple[Hashable, ...]
+    ) -> None:
+        self._router = router
+        self._numbers = {key: i for i, key in enumerate(keys)}
+
+    def __call__(self, item: Any) -> int:
+        key = self._router(item)
+        number = self._numbers.get(key)
+        if number is None:
+            raise LookupError(
+                f"the router chose path {key!r}; there are "
+                f"{', '.join(map(repr, self._numbers))}"
+            )
+        return number
+
+
+def resolve_router(
+    router: object, keys: tuple[Hashable, ...] | None
+) -> Callable[[Any], int]:
+    """Return a function of an item that gives the number of a path."""
+    call, kind = _python_op(router)
+    if kind != "function" or isinstance(call, PerWorker):
+        raise TypeError(f"the router must be a plain function, got {router!r}")
+    return call if keys is None else _ByKey(call, keys)
