@@ -1,8 +1,9 @@
 /* PNG by libpng's row interface.
  *
  * As in jpeg.c, errors jump back to the one function with a setjmp, which has no
- * variables. libpng's own structures are made and freed for each picture: it offers no
- * way to keep them. Chunks that do not bear on the pixels are skipped unread.
+ * variables. libpng's own structures are made for each picture, in memory that is kept:
+ * libpng itself offers no way to keep them. Chunks that do not bear on the pixels are
+ * skipped unread.
  *
  * Grey below 8 bits is stretched to 0 … 255, a palette is looked up, of 16 bits the
  * upper 8 are taken where 8 are wanted; gamma is ignored. Of an animation the default
@@ -15,6 +16,7 @@
 
 #include "base/mem.h"
 #include "image/apng.h"
+#include "image/arena.h"
 #include "image/canvas.h"
 #include "image/codec.h"
 #include "image/exif.h"
@@ -42,6 +44,7 @@ struct png {
     size_t profile_bytes;
     bool transparent;       /* there is a tRNS chunk */
     bool cut;               /* the data end before the end */
+    struct hr__arena arena; /* libpng's own memory, kept from picture to picture */
     struct hr__apng *movie; /* made by the first animation */
     int64_t frame;          /* turned to */
     int64_t row;            /* decoded so far, of this pass */
@@ -95,7 +98,7 @@ static void on_warning(png_structp lib, png_const_charp text)
 static png_voidp on_malloc(png_structp lib, png_alloc_size_t size)
 {
     struct png *p = png_get_mem_ptr(lib);
-    void *ptr = hr__malloc(size);
+    void *ptr = hr__arena_alloc(&p->arena, size);
 
     if (ptr == NULL)
         p->nomem = true;
@@ -104,8 +107,9 @@ static png_voidp on_malloc(png_structp lib, png_alloc_size_t size)
 
 static void on_free(png_structp lib, png_voidp ptr)
 {
-    (void)lib;
-    hr__free(ptr);
+    struct png *p = png_get_mem_ptr(lib);
+
+    hr__arena_release(&p->arena, ptr);
 }
 
 static void on_read(png_structp lib, png_bytep to, size_t n)
@@ -206,6 +210,7 @@ static void choose_rows(struct png *p, int type, struct hr__picture *out)
 /* Before libpng reads from the beginning. */
 static void start(struct png *p)
 {
+    hr__arena_reset(&p->arena);
     p->at = 0;
     p->nomem = false;
     p->row = 0;
@@ -474,6 +479,7 @@ static void png_destroy(void *decoder)
     struct png *p = decoder;
 
     hr__apng_free(&p->movie);
+    hr__arena_fini(&p->arena);
     hr__free(p);
 }
 
