@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bench.common import Experiment, Figures, Goal, Side, engine, identity
@@ -13,14 +14,22 @@ if TYPE_CHECKING:
 CALLS = 1_000
 WARM_UP = 50
 PAUSE_S = 0.002
+COPY = 6 << 20
 P50, P99 = "p50 µs", "p99 µs"
 
 
-def _time_next(iterator: Iterator[Any]) -> Figures:
-    """Time calls of next(), pausing before each so that an item is surely ready."""
+def _time_next(iterator: Iterator[Any], *, cold: bool = False) -> Figures:
+    """Time calls of next(), pausing before each so that an item is surely ready.
+
+    A consumer that has computed meanwhile finds its caches cold: with `cold` the pause
+    ends with a copy of more than the second level holds.
+    """
+    there, here = bytes(COPY), bytearray(COPY)
     spent_ns = []
     for _ in range(WARM_UP + CALLS):
         time.sleep(PAUSE_S)
+        if cold:
+            here[:] = there
         time.perf_counter_ns()  # wakes the clock's own code and data after the pause
         start_ns = time.perf_counter_ns()
         next(iterator)
@@ -32,7 +41,7 @@ def _time_next(iterator: Iterator[Any]) -> Figures:
     }
 
 
-def _pipeline(name: str, **build: Any) -> Figures:
+def _pipeline(name: str, *, cold: bool = False, **build: Any) -> Figures:
     pipeline = (
         engine(name, with_io=False)
         .builder()
@@ -42,23 +51,14 @@ def _pipeline(name: str, **build: Any) -> Figures:
         .build(num_threads=2, **build)
     )
     with pipeline.auto_stop():
-        return _time_next(iter(pipeline))
+        return _time_next(iter(pipeline), cold=cold)
 
 
-def _headrace() -> Figures:
-    return _pipeline("headrace")
+def _floor(*, cold: bool = False) -> Figures:
+    return _time_next(iter(range(WARM_UP + CALLS)), cold=cold)
 
 
-def _spdl() -> Figures:
-    return _pipeline("spdl")
-
-
-def _spdl_thread_queue() -> Figures:
-    return _pipeline("spdl", use_thread_output_queue=True)
-
-
-def _floor() -> Figures:
-    return _time_next(iter(range(WARM_UP + CALLS)))
+SPDL_QUEUE = partial(_pipeline, "spdl", use_thread_output_queue=True)
 
 
 EXPERIMENT = Experiment(
@@ -66,10 +66,12 @@ EXPERIMENT = Experiment(
     title="next() for a ready item, the consumer pausing 2 ms between calls",
     figures=(P50, P99),
     sides=(
-        Side("headrace", _headrace),
-        Side("SPDL, default queue", _spdl),
-        Side("SPDL, thread output queue", _spdl_thread_queue),
+        Side("headrace", partial(_pipeline, "headrace")),
+        Side("headrace, cold caches", partial(_pipeline, "headrace", cold=True)),
+        Side("SPDL, default queue", partial(_pipeline, "spdl")),
+        Side("SPDL, thread output queue", SPDL_QUEUE),
         Side("floor: range.__next__", _floor),
+        Side("floor, cold caches", partial(_floor, cold=True)),
     ),
     goals=(
         Goal("headrace", P50, at_most=2, first=3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import statistics
 import time
 from functools import partial
@@ -23,6 +24,7 @@ BATCHES = WARM_UP + STEPS + 5
 STEP_S = 0.020
 BATCH_S = 0.015
 ALONE, BESIDE, KEPT = "steps/s alone", "steps/s beside", "rate kept"
+WAITS = "waits/step"
 WORK = "CPU ms/batch"
 HEADRACE = "headrace, source of pictures"
 HEADRACE_BATCHES = "headrace, source of batches"
@@ -89,19 +91,25 @@ def _steps_alone(loops: int) -> float:
     return STEPS / (time.perf_counter() - start_s)
 
 
-def _steps_beside(pipeline: Any, loops: int) -> float:
-    """Steps per second while each takes one batch; the first fill does not count."""
+def _waits() -> int:
+    """How often this thread has waited for anything, the GIL included."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def _steps_beside(pipeline: Any, loops: int) -> Figures:
+    """Steps while each takes one batch; the first fill does not count."""
     with pipeline.auto_stop():
         batches = iter(pipeline)
         for _ in range(WARM_UP):
             next(batches)
             _burn(loops)
-        start_s = time.perf_counter()
+        waits, start_s = _waits(), time.perf_counter()
         for _ in range(STEPS):
             next(batches)
             _burn(loops)
         spent_s = time.perf_counter() - start_s
-    return STEPS / spent_s
+        waits = _waits() - waits
+    return {BESIDE: STEPS / spent_s, WAITS: waits / STEPS}
 
 
 def _load_batch(lib: Engine) -> Callable[[Sequence[bytes]], Any]:
@@ -135,8 +143,8 @@ def _measure(name: str, start: Callable[[Engine, list[bytes]], Any]) -> Figures:
     alone = (before + _steps_alone(loops)) / 2
     return {
         ALONE: alone,
-        BESIDE: beside,
-        KEPT: beside / alone,
+        **beside,
+        KEPT: beside[BESIDE] / alone,
         WORK: batch_s * 1e3,
     }
 
@@ -144,7 +152,7 @@ def _measure(name: str, start: Callable[[Engine, list[bytes]], Any]) -> Figures:
 EXPERIMENT = Experiment(
     id="B8",
     title="20 ms steps of pure Python, one loader thread, batches of 8 that need 15 ms",
-    figures=(ALONE, BESIDE, KEPT, WORK),
+    figures=(ALONE, BESIDE, KEPT, WAITS, WORK),
     sides=(
         Side(HEADRACE, partial(_measure, "headrace", _by_picture)),
         Side(HEADRACE_BATCHES, partial(_measure, "headrace", _by_batch)),

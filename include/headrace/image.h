@@ -49,6 +49,34 @@ enum hr_scale_mode {
     HR_SCALE_CROP = 2     /* cover the target, cut centrally */
 };
 
+/* A rectangle of pixels, its sides in torchvision's order. */
+struct hr_box {
+    int64_t top;
+    int64_t left;
+    int64_t height;
+    int64_t width;
+};
+
+/* What is taken of the shown picture. A filter does not look beyond it: the result is
+ * that of cutting first and scaling then. Of a JPEG no more than that is decoded, so
+ * damage below it is not seen.
+ *
+ * BOX     options.box, or that of the slot; scaled as the mode says. It must lie inside.
+ * CENTER  torchvision's Resize(resize_size) and CenterCrop((height, width)): the shorter
+ *         side becomes resize_size, the longer one resize_size * long / short, rounded
+ *         down (0: nothing is scaled); the target is cut out of the middle, or surrounded
+ *         by black. Half pixels go to the even side of a cut. mode means nothing.
+ * RANDOM  torchvision's RandomResizedCrop: of ten tries the first that fits of an area
+ *         scale[0] … scale[1] of the whole and a ratio of width to height whose logarithm
+ *         is uniform between those of ratio[0] and ratio[1]; else the largest central
+ *         rectangle of a ratio within these. It fills the target. */
+enum hr_crop {
+    HR_CROP_NONE = 0,
+    HR_CROP_BOX = 1,
+    HR_CROP_CENTER = 2,
+    HR_CROP_RANDOM = 3
+};
+
 /* Antialiased: the filter's support grows with the down-scaling factor. Results of RGB
  * pixels equal those of Image.resize of Pillow 13 byte for byte (older versions never do
  * the vertical pass first; see src/image/resample.c). A side that keeps its length is
@@ -89,6 +117,28 @@ struct hr_image_options {
      * final size; the result differs from that of resizing RGB by rounding and
      * clamping (docs/images.md has figures). exact: resize RGB. */
     int exact;
+    /* A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as that is not below
+     * what it is scaled to: Pillow's draft mode. Faster, and other pixels. */
+    int draft;
+    enum hr_crop crop;
+    struct hr_box box;
+    int64_t resize_size;
+    double scale[2]; /* init sets 0.08, 1 */
+    double ratio[2]; /* init sets 3/4, 4/3 */
+    /* The result is mirrored left to right with this chance; init sets 0, 1 is always. */
+    double flip;
+    /* Draws depend on these two and the picture's index alone: hr_image_draw. */
+    uint64_t seed;
+    uint64_t epoch;
+    int64_t
+        index; /* the picture's, or that of slot 0; in a pipeline: the source index */
+    /* For hr_image_load_batch: of each slot, borrowed for the call; NULL: as above. */
+    const struct hr_box *boxes;
+    const uint8_t *flips;
+    /* For direct calls: write here instead of into a new array, borrowed for the call. It
+     * must be writable, of the result's shape and dtype (for HR_BF16 also HR_U16 or
+     * HR_I16), and is itself the result. After an error its content is unspecified. */
+    struct hr_array *into;
     /* limits */
     uint64_t pixels_max;  /* init sets 178,956,970 */
     uint64_t side_max;    /* init sets 65,535 */
@@ -102,6 +152,18 @@ struct hr_image_options {
 };
 
 HR_API void hr_image_options_init(struct hr_image_options *options);
+
+/* What HR_CROP_RANDOM takes of a picture of that size, and whether it is flipped, for
+ * these options, with options.index. Draw k is a number in 0 … 1, the upper 53 bits of
+ * mix(key + (k + 1) * G), where key = mix(mix(mix(seed) + epoch) + index), G =
+ * 0x9e3779b97f4a7c15 and mix(z) is SplitMix64's: z += G; z = (z ^ z >> 30) *
+ * 0xbf58476d1ce4e5b9; z = (z ^ z >> 27) * 0x94d049bb133111eb; z ^ z >> 31. Draw 0 is the
+ * flip's; a try takes four, for area, ratio, top and left, from 1 on.
+ * Errors: HR_ERR_ARG. Threads: any. */
+HR_API HR_MUST_USE enum hr_status hr_image_draw(const struct hr_image_options *options,
+                                                int64_t width, int64_t height,
+                                                struct hr_box *box, int *flip,
+                                                struct hr_error *err);
 
 /* Decode one picture. src is a text value (a path), a bytes value, or a uint8 array.
  * name overrides the source's label in error texts (NULL: the path, or "<bytes>").
@@ -147,6 +209,17 @@ HR_API HR_MUST_USE enum hr_status
 hr_image_resize(struct hr_ctx *ctx, const struct hr_array *src, int64_t width,
                 int64_t height, enum hr_scale_algo algo, struct hr_array **out,
                 struct hr_error *err);
+
+/* The loader's crop, resize, flip, layout and type for pixels that are there already:
+ * (H, W), (H, W, C) or (N, H, W, C) uint8 with C in 1 … 4, resized as by
+ * hr_image_resize. Of the options pix_fmt, orientation, background, exact, draft and the
+ * limits mean nothing; a picture of a stack is a slot, and has the index options.index
+ * + its number. The result is shaped as src, or as the layout says; at most 1 GiB.
+ * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_LIMIT, HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_transform(struct hr_ctx *ctx, const struct hr_array *src,
+                   const struct hr_image_options *options, struct hr_array **out,
+                   struct hr_error *err);
 
 /* Copy n values of one shape and dtype into a new array with a first dimension of n.
  * frames: arrays, the arrays of batches, bytes; borrowed.
@@ -216,7 +289,8 @@ hr_image_encode(struct hr_ctx *ctx, const struct hr_array *pixels,
  * array and give an array, or a batch value if allow_truncated kept the picture;
  * `load_batch` takes a list of these and gives a batch value; `resize` takes an array or
  * a batch value; `info` takes what `load` takes, `info_batch` a list; `encode` takes an
- * array and gives bytes; `stack` a list of arrays. */
+ * array and gives bytes; `transform` takes an array, `stack` a list of arrays. A
+ * transform draws by its item's index. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
@@ -235,6 +309,9 @@ hr_image_info_batch_op(const struct hr_image_options *options, int strict,
 HR_API HR_MUST_USE enum hr_status
 hr_image_encode_op(const struct hr_encode_options *options, struct hr_op *out,
                    struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_transform_op(const struct hr_image_options *options, struct hr_op *out,
+                      struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status hr_image_resize_op(int64_t width, int64_t height,
                                                      enum hr_scale_algo algo,
                                                      struct hr_op *out,

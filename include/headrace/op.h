@@ -30,6 +30,11 @@ HR_API int hr_ctx_cancelled(const struct hr_ctx *ctx);
 HR_API HR_MUST_USE enum hr_status hr_ctx_check(const struct hr_ctx *ctx,
                                                struct hr_error *err);
 
+/* The source index of the item that the op's run works on, counted through all epochs;
+ * -1 outside of pipelines. Elements of a list have indices of their own
+ * (hr_list_peek_index). Not for slots of a fork-join. */
+HR_API int64_t hr_ctx_item(const struct hr_ctx *ctx);
+
 /* Per-thread state that an op keeps from item to item: decoder objects, tables,
  * scratch rows. Made on first use by a thread, freed when the thread ends. */
 struct hr_scratch_class {

@@ -103,12 +103,19 @@ def load_image(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: str | None = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_op(
     *,
@@ -123,12 +130,19 @@ def load_image_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     name: None = None,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
 def load_image_batch(
     srcs: Sequence[Source],
@@ -143,12 +157,19 @@ def load_image_batch(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_batch_op(
     *,
@@ -163,12 +184,19 @@ def load_image_batch_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
 def load_image_frames(
     src: Source,
@@ -183,11 +211,16 @@ def load_image_frames(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
 ) -> CPUBuffer: ...
 def load_image_frames_op(
     *,
@@ -202,11 +235,16 @@ def load_image_frames_op(
     icc: str | None = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: str = "HWC",
     dtype: object = None,
     mean: object = None,
     std: object = None,
     exact: bool = False,
+    draft: bool = False,
 ) -> Op: ...
 def image_info(
     src: Source, orientation: str = "apply", limits: ImageLimits | None = None
@@ -242,6 +280,44 @@ def encode_image_op(
     lossless: bool = False,
     pix_fmt: str | None = None,
 ) -> Op: ...
+def transform(
+    image: ArrayLike,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
+) -> CPUBuffer: ...
+def transform_op(
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    scale_mode: str | None = None,
+    scale_algo: str = "bicubic",
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    index: int = 0,
+    out: None = None,
+) -> Op: ...
+def draw_box(
+    width: int, height: int, crop: object, seed: int, epoch: int, index: int, /
+) -> tuple[int, int, int, int]: ...
+def draw_flip(p: float, seed: int, epoch: int, index: int, /) -> bool: ...
 def resize(
     image: ArrayLike, width: int, height: int, scale_algo: str = "bicubic"
 ) -> CPUBuffer: ...

@@ -20,6 +20,7 @@ enum hr_status hr_ctx_new(struct hr_ctx **out, struct hr_error *err)
     hr__scratch_init(&own->bag);
     own->ctx.scratch = &own->bag;
     own->ctx.deadline_ns = INT64_MAX;
+    own->ctx.item = -1;
     *out = &own->ctx;
     return HR_OK;
 }
@@ -58,6 +59,11 @@ enum hr_status hr_ctx_check(const struct hr_ctx *ctx, struct hr_error *err)
         return hr_error_set(err, HR_ERR_DEADLINE, "context", 0,
                             "context: the task ran past its deadline");
     return HR_OK;
+}
+
+int64_t hr_ctx_item(const struct hr_ctx *ctx)
+{
+    return ctx->item;
 }
 
 enum hr_status hr_ctx_scratch(struct hr_ctx *ctx, const struct hr_scratch_class *cls,

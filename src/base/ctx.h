@@ -14,6 +14,7 @@ struct hr_ctx {
     void (*for_each)(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie);
     const _Atomic uint32_t *cancel; /* NULL, or non-zero (release) once cancelled */
     int64_t deadline_ns;            /* absolute; INT64_MAX: none */
+    int64_t item;                   /* source index of what is worked on; -1: unknown */
 };
 
 #endif

@@ -100,7 +100,8 @@ void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number
     w->ctx.base = (struct hr_ctx){.scratch = &w->scratch,
                                   .for_each = hr__fork_for_each,
                                   .cancel = &p->cancel,
-                                  .deadline_ns = INT64_MAX};
+                                  .deadline_ns = INT64_MAX,
+                                  .item = -1};
 }
 
 static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *plan,

@@ -19,6 +19,7 @@ struct hr_call {
     void **iterator;     /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
     uint32_t grant;      /* most outputs to give */
+    bool quick;          /* source: so many take it a moment; no need for a clock */
 
     enum hr_task_outcome outcome;
     uint32_t out_count;

@@ -127,6 +127,7 @@ void hr__call_note_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                           struct hr_call *call)
 {
     call->grant = 1; /* an expand may wait after each output */
+    call->quick = claim->stage == 0 && hr__source_is_quick_locked(p);
     if (claim->stage == 0)
         call->grant = hr__source_grant_locked(p, claim->grant);
     else if (claim->first)

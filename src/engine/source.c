@@ -208,12 +208,25 @@ void hr__source_finish_locked(struct hr_pipeline *p, const struct hr_claim *clai
         hr__engine_cancel_locked(p, now_ns, after);
 }
 
-/* grant: see hr__source_grant_locked. */
+/* What an ask is to be, decided under the lock. */
+struct ask {
+    uint32_t grant; /* see hr__source_grant_locked */
+    bool quick;     /* see hr__source_is_quick_locked */
+};
+
+static struct ask ask_locked(const struct hr_pipeline *p,
+                             const struct hr_claim *claim) HR_ENGINE_LOCKED
+{
+    return (struct ask){hr__source_grant_locked(p, claim->grant),
+                        hr__source_is_quick_locked(p)};
+}
+
 static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *claim,
-                                uint32_t grant, struct hr_call *call)
+                                struct ask ask, struct hr_call *call)
 {
     *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
-                             .grant = grant,
+                             .grant = ask.grant,
+                             .quick = ask.quick,
                              .outcome = HR_TASK_FAILED};
 }
 
@@ -258,16 +271,16 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
         !hr__source_low_locked(p, 2) ||
         !hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, &w->claims[0]))
         return false;
-    uint32_t grant = hr__source_grant_locked(p, w->claims[0].grant);
+    struct ask ask = ask_locked(p, &w->claims[0]);
     hr__engine_unlock(p, after);
-    prepare_source_call(p, &w->claims[0], grant, &w->calls[0]);
+    prepare_source_call(p, &w->claims[0], ask, &w->calls[0]);
     ask_source_locked(w, now_ns, *now_ns + PULL_SLICE_NS, after);
     hr__engine_pump_locked(p, *now_ns, after);
     return true;
 }
 
 /* Stay attached for another item, if there is room and nobody else wants in. True: it is
- * claimed, and the call knows how many. */
+ * claimed. */
 static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
                               struct hr_after *after) HR_ENGINE_LOCKED
 {
@@ -280,7 +293,6 @@ static bool claim_more_locked(struct hr_worker *w, int64_t now_ns,
          atomic_load_explicit(&p->consumer_wants, memory_order_acquire)) ||
         !hr__sched_claim(p->sched, HR_LANES_SOURCE, now_ns, &w->claims[0]))
         return false;
-    w->calls[0].grant = hr__source_grant_locked(p, w->claims[0].grant);
     hr__worker_note_locked(w, 0, p->source_index, now_ns);
     return true;
 }
@@ -297,11 +309,11 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     if (!hr__sched_claim(p->sched, HR_LANES_SOURCE, *now_ns, claim))
         return;
     int64_t asked_ns = *now_ns;
-    uint32_t grant = hr__source_grant_locked(p, claim->grant);
+    struct ask ask = ask_locked(p, claim);
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(p, after);
-    prepare_source_call(p, claim, grant, call);
+    prepare_source_call(p, claim, ask, call);
     bool entered = !claim->closing && hr__session_enter(w, now_ns);
     if (!entered) {
         hr__foreign_close(stage, call);
@@ -317,8 +329,9 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     ask_source_locked(w, now_ns, slice_end_ns, after);
     while (w->attached && *now_ns < slice_end_ns &&
            claim_more_locked(w, *now_ns, after)) {
+        ask = ask_locked(p, claim);
         hr__engine_unlock(p, after);
-        prepare_source_call(p, claim, call->grant, call);
+        prepare_source_call(p, claim, ask, call);
         ask_source_locked(w, now_ns, slice_end_ns, after);
     }
     stage->attach_ns += (uint64_t)waited_ns;
@@ -397,7 +410,7 @@ bool hr__source_is_refilling(const struct hr_pipeline *p)
 
 /* Up to HR_SCHED_GRANT_MAX items. The results are handed over by refill_ready when the
  * lock is busy: its holder, or the next one, finishes the claim. */
-static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
+static void pull_refill(struct hr_pipeline *p, struct ask ask, int64_t now_ns,
                         int64_t until_ns)
 {
     struct hr_foreign *foreign = &p->stages[0].foreign;
@@ -406,7 +419,7 @@ static void pull_refill(struct hr_pipeline *p, uint32_t grant, int64_t now_ns,
     /* relaxed: for this thread; see hr__pipeline_in_source */
     atomic_fetch_add_explicit(&p->in_source, 1, memory_order_relaxed);
     hr__call_clear(&p->refill_call); /* of the time before */
-    prepare_source_call(p, &p->refill_claim, grant, &p->refill_call);
+    prepare_source_call(p, &p->refill_claim, ask, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     atomic_fetch_sub_explicit(&p->in_source, 1, memory_order_relaxed); /* above */
     refills = refill.outer;
@@ -425,9 +438,9 @@ static void refill_locked(struct hr_pipeline *p, int64_t now_ns, struct hr_after
     bool hurry = hr__source_low_locked(p, 4);
     int64_t until_ns = now_ns + (hurry ? PULL_SLICE_NS : REFILL_SLICE_NS);
     do {
-        uint32_t grant = hr__source_grant_locked(p, p->refill_claim.grant);
+        struct ask ask = ask_locked(p, &p->refill_claim);
         hr__engine_unlock(p, after);
-        pull_refill(p, grant, now_ns, until_ns);
+        pull_refill(p, ask, now_ns, until_ns);
         if (!hr__engine_try_lock(p))
             return;
         now_ns = HR_SYS(now_ns)();

@@ -317,8 +317,10 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
     if (!field)
         return err->status;
     struct hr_value out = HR_VALUE_EMPTY;
+    w->ctx.base.item = item->index;
     enum hr_status status =
         stage->op.cls->run(stage->op.state, &w->ctx.base, field, &out, err);
+    w->ctx.base.item = -1;
     if (status == HR_OK) {
         hr_value_release(field);
         *field = out;

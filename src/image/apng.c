@@ -216,8 +216,11 @@ static enum hr_status decode(struct hr__apng *a, const uint8_t *data, size_t siz
 {
     struct hr_image_options options;
     struct hr__input in = {data, size, &options, a->in.ctx};
-    struct hr__canvas canvas = {
-        .ctx = a->in.ctx, .options = &options, .easel = &a->easel, .slot = rgba};
+    struct hr__canvas canvas = {.ctx = a->in.ctx,
+                                .options = &options,
+                                .easel = &a->easel,
+                                .pick = {.flip = -1},
+                                .slot = rgba};
     struct hr__picture picture = {0};
     enum hr_status status;
 

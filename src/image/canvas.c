@@ -61,10 +61,7 @@ static enum hr_status prepare_output(struct hr__canvas *c,
 {
     int64_t w = plan->fit.out_width;
     int64_t h = plan->fit.out_height;
-    int64_t channels = plan->form.channels;
-    int64_t last[3] = {h, w, channels};
-    int64_t first[3] = {channels, h, w};
-    size_t bytes = (size_t)channels * hr_dtype_size(plan->form.dtype);
+    size_t bytes = (size_t)plan->form.channels * hr_dtype_size(plan->form.dtype);
     enum hr_status status;
 
     *pixels = c->slot;
@@ -73,58 +70,90 @@ static enum hr_status prepare_output(struct hr__canvas *c,
     status = hr__limits_target(c->options, w, h, bytes, err);
     if (status == HR_OK)
         status =
-            hr_array_alloc(plan->form.dtype, 3,
-                           plan->form.layout == HR_CHW ? first : last, &c->array, err);
+            hr__form_array(&plan->form, c->options->into, -1, h, w, &c->array, err);
     if (status == HR_OK)
         *pixels = hr_array_data(c->array);
     return status;
-}
-
-/* Which way up it is to be shown, and where it lands. */
-static struct hr__turn find_place(const struct hr_image_options *o,
-                                  const struct hr__picture *picture,
-                                  struct hr__fit *fit)
-{
-    bool applies = o->orientation == HR_ORIENTATION_APPLY;
-    struct hr__turn turn = hr__turn_of(applies ? picture->orientation : 1);
-    struct hr__take take = {.width = picture->width, .height = picture->height};
-
-    if (turn.transposed) {
-        take.width = picture->height;
-        take.height = picture->width;
-    }
-    hr__fit(&take, o, fit);
-    return turn;
 }
 
 void hr__canvas_target(const struct hr_image_options *options,
                        const struct hr__picture *picture, int64_t *width,
                        int64_t *height)
 {
-    struct hr__fit fit;
+    bool applies = options->orientation == HR_ORIENTATION_APPLY;
+    bool across = hr__turn_of(applies ? picture->orientation : 1).transposed;
+    const struct hr__pick pick = {.index = options->index, .flip = -1};
+    struct hr__take take = {0};
+    struct hr__fit f = {0};
+    bool flip;
 
-    (void)find_place(options, picture, &fit);
-    *width = fit.out_width;
-    *height = fit.out_height;
+    if (hr__take_choose(options, &pick, across ? picture->height : picture->width,
+                        across ? picture->width : picture->height, &take, &flip,
+                        NULL) == HR_OK)
+        hr__fit(&take, options, &f);
+    *width = f.out_width;
+    *height = f.out_height;
+}
+
+/* The largest shrinking that leaves enough for the fit. */
+static int choose_shrink(const struct hr_image_options *o,
+                         const struct hr__picture *picture, const struct hr__fit *f)
+{
+    int shrink = o->draft && picture->shrinks ? 8 : 1;
+
+    while (shrink > 1 && (f->take_width < shrink * f->scaled_width ||
+                          f->take_height < shrink * f->scaled_height))
+        shrink /= 2;
+    return shrink;
+}
+
+static int64_t over(int64_t value, int by)
+{
+    return (value + by - 1) / by;
+}
+
+/* Of a shrunk picture: every pixel that has something of what was taken. */
+static void shrink_take(struct hr__fit *f, int by)
+{
+    int64_t right = over(f->take_x + f->take_width, by);
+    int64_t bottom = over(f->take_y + f->take_height, by);
+
+    f->take_x /= by;
+    f->take_y /= by;
+    f->take_width = right - f->take_x;
+    f->take_height = bottom - f->take_y;
 }
 
 /* What becomes of the picture. */
-static void plan_tail(const struct hr__canvas *c, const struct hr__picture *picture,
-                      struct hr__tail_plan *plan)
+static enum hr_status plan_tail(struct hr__canvas *c, const struct hr__picture *picture,
+                                struct hr__tail_plan *plan, struct hr_error *err)
 {
     const struct hr_image_options *o = c->options;
+    int orientation = o->orientation == HR_ORIENTATION_APPLY ? picture->orientation : 1;
+    struct hr__turn turn = hr__turn_of(orientation);
+    int64_t shown_width = turn.transposed ? picture->height : picture->width;
+    int64_t shown_height = turn.transposed ? picture->width : picture->height;
+    struct hr__take take;
+    enum hr_status status;
 
     *plan = (struct hr__tail_plan){
-        .width = picture->width,
-        .height = picture->height,
-        .flip = false,
+        .turn = turn,
         .algo = o->algo,
         .reversed = o->pix_fmt == HR_BGR24,
     };
-    plan->turn = find_place(o, picture, &plan->fit);
+    status = hr__take_choose(o, &c->pick, shown_width, shown_height, &take, &plan->flip,
+                             err);
+    if (status != HR_OK)
+        return status;
+    hr__fit(&take, o, &plan->fit);
     hr__form_of(o, &plan->form);
     plan->premultiplied = hr__tail_resizes(plan) && o->pix_fmt == HR_RGBA &&
                           o->background < 0 && picture->channels % 2 == 0;
+    c->shrink = choose_shrink(o, picture, &plan->fit);
+    shrink_take(&plan->fit, c->shrink);
+    plan->width = c->width = over(picture->width, c->shrink);
+    plan->height = c->height = over(picture->height, c->shrink);
+    return HR_OK;
 }
 
 static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *picture,
@@ -132,8 +161,9 @@ static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *p
 {
     enum hr_pix_fmt fmt = c->options->pix_fmt;
 
-    return picture->yuv.count > 0 && !c->options->exact && hr__tail_resizes(plan) &&
+    return picture->yuv.count > 0 && !c->options->exact && c->shrink == 1 &&
            c->colours == NULL && !c->options->allow_truncated &&
+           hr__tail_resizes(plan) &&
            (fmt == HR_RGB24 || fmt == HR_BGR24 || fmt == HR_GRAY) &&
            hr__planes_can(&plan->fit);
 }
@@ -178,12 +208,11 @@ enum hr_status hr__canvas_begin(struct hr__canvas *c, const struct hr__picture *
 {
     struct hr__tail_plan plan;
     void *pixels;
-    enum hr_status status;
+    enum hr_status status = plan_tail(c, picture, &plan, err);
 
-    c->width = picture->width;
-    c->height = picture->height;
+    if (status != HR_OK)
+        return status;
     c->rows_put = 0;
-    plan_tail(c, picture, &plan);
     c->planar = wants_planes(c, picture, &plan);
     plan_conversion(c, picture, &plan);
     status = prepare_output(c, &plan, &pixels, err);
@@ -225,6 +254,17 @@ static void colour_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_
     }
 }
 
+struct hr__take hr__canvas_needs(const struct hr__canvas *c)
+{
+    return hr__tail_needs(&c->easel->tail);
+}
+
+void hr__canvas_skip(struct hr__canvas *c, int64_t n)
+{
+    hr__tail_skip(&c->easel->tail, n);
+    c->rows_put += n;
+}
+
 enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, int n,
                               struct hr_error *err)
 {
@@ -260,6 +300,11 @@ enum hr_status hr__canvas_put_all(struct hr__canvas *c, const uint8_t *pixels,
         status = hr__canvas_put(c, rows, some, err);
     }
     return status;
+}
+
+void hr__canvas_groups(const struct hr__canvas *c, int64_t *first, int64_t *end)
+{
+    hr__planes_span(&c->easel->tail.planes, first, end);
 }
 
 int hr__canvas_planes(const struct hr__canvas *c)

@@ -10,6 +10,7 @@
 #include "image/codec.h"
 #include "image/pixels.h"
 #include "image/tail.h"
+#include "image/take.h"
 
 /* Rows that a worker keeps, with room for HR_PUSH_ROWS. */
 struct hr__staging {
@@ -29,13 +30,15 @@ struct hr__canvas {
     /* set by the caller */
     struct hr_ctx *ctx;
     const struct hr_image_options *options;
+    struct hr__pick pick;
     struct hr__easel *easel;
     uint8_t *slot; /* the output's pixels; NULL: begin makes an array */
     const struct hr__colours *colours; /* done to decoded rows; NULL: nothing */
     /* set by begin */
     struct hr_array *array; /* owned by the caller from then on */
-    int64_t width;          /* of the stored picture */
+    int64_t width;          /* of the stored picture, as it is to be decoded */
     int64_t height;
+    int shrink; /* it is to be decoded at 1 / shrink of its size */
     struct hr__conversion conversion;
     bool converts; /* rows go through conversion */
     bool planar;   /* the decoder is to give planes, not rows */
@@ -58,6 +61,10 @@ int hr__canvas_rows(struct hr__canvas *canvas, uint8_t **rows);
 
 /* How long a row is that hr__canvas_rows gives. */
 size_t hr__canvas_row_bytes(const struct hr__canvas *canvas);
+/* What is looked at of the stored picture. A decoder may leave out the rest. */
+struct hr__take hr__canvas_needs(const struct hr__canvas *canvas);
+/* The next n rows are left out, all of them being outside of that. */
+void hr__canvas_skip(struct hr__canvas *canvas, int64_t n);
 
 /* The next n rows are ready: those of hr__canvas_rows, or others that have HR_ROW_SLACK
  * readable bytes behind them. Also looks for a cancelled task.
@@ -71,6 +78,8 @@ HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
                                               const uint8_t *pixels, size_t stride,
                                               int64_t n, struct hr_error *err);
 
+/* If canvas.planar: groups 0 … *first - 1 are not looked at, and none from *end on. */
+void hr__canvas_groups(const struct hr__canvas *canvas, int64_t *first, int64_t *end);
 /* If canvas.planar: how many planes are wanted, 1 (luma) or 3. */
 int hr__canvas_planes(const struct hr__canvas *canvas);
 /* Instead of rows, if canvas.planar: where to decode the next group of a plane to,

@@ -42,8 +42,9 @@ struct hr__picture {
     int64_t frames;      /* 0 counts as 1 */
     uint64_t raw_bytes;  /* of all stored samples, for the limit on expansion */
     uint64_t work_bytes; /* held while decoding, beyond a few rows: decoded bytes too */
-    struct hr__yuv
-        yuv; /* that read gives where the canvas asks; count 0: it does not */
+    bool shrinks;        /* read can decode at 1/2, 1/4 and 1/8 of the size */
+    /* What read gives where the canvas asks for planes; count 0: it has none. */
+    struct hr__yuv yuv;
     const uint8_t *icc; /* the colour profile, borrowed until close, or NULL */
     size_t icc_size;
 };

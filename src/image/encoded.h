@@ -2,15 +2,16 @@
 #ifndef HR_IMAGE_ENCODED_H
 #define HR_IMAGE_ENCODED_H
 
-#include "headrace/image.h"
+#include "image/take.h"
 
 #define HR_NAME_BYTES 128 /* that of struct hr_slot_failure */
 
-/* Whose picture it is, for messages. */
+/* Whose picture it is, for messages and for draws. */
 struct hr__load_id {
     const char *name; /* NULL: the source's own */
     int64_t item;     /* source index, -1: unknown */
     int64_t slot;     /* of a batch, -1: none */
+    struct hr__pick pick;
 };
 
 /* The encoded bytes of a path, bytes or a uint8 array, borrowed from src or from *file,

@@ -23,6 +23,18 @@ void hr__form_of(const struct hr_image_options *options, struct hr__form *out);
 HR_MUST_USE enum hr_status hr__form_check(const struct hr_image_options *options,
                                           const char *who, struct hr_error *err);
 
+/* An array of that form: `into`, if it is fit to be that, or (NULL) a new one.
+ * Errors: HR_ERR_ARG, HR_ERR_NOMEM. */
+HR_MUST_USE enum hr_status hr__form_new(const struct hr__form *form,
+                                        struct hr_array *into, int ndim,
+                                        const int64_t *shape, struct hr_array **out,
+                                        struct hr_error *err);
+/* The same for a picture of that size (count -1), or for `count` of them. */
+HR_MUST_USE enum hr_status hr__form_array(const struct hr__form *form,
+                                          struct hr_array *into, int64_t count,
+                                          int64_t height, int64_t width,
+                                          struct hr_array **out, struct hr_error *err);
+
 /* A worker's state; zero-initialised, used again and again. */
 struct hr__finish {
     const struct hr__finish_kernels *kernels; /* NULL: the best */

@@ -63,7 +63,7 @@ SSE41 static void interleave_sse41(const uint8_t *const in[3], uint8_t *out, siz
         const __m128i v[3] = {load(in[0] + x), load(in[1] + x), load(in[2] + x)};
 
         for (int i = 0; i < 3; i++)
-            store(out + 3 * x + 16 * i, pick(v, interleaving[i]));
+            store(out + 3 * x + 16 * (size_t)i, pick(v, interleaving[i]));
     }
     for (int c = 0; c < 3; c++)
         rest[c] = in[c] + x;

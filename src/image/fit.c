@@ -21,6 +21,36 @@ static void centre(int64_t scaled, int64_t out, int64_t *cut, int64_t *kept,
     *kept = scaled < out ? scaled : out;
 }
 
+/* torchvision's rule for one direction: what is too long loses half of it, a half pixel
+ * to the even side; what is too short is surrounded. */
+static void centre_even(int64_t scaled, int64_t out, int64_t *cut, int64_t *kept,
+                        int64_t *put)
+{
+    int64_t half = (scaled - out) / 2;
+
+    centre(scaled, out, cut, kept, put);
+    if (scaled > out)
+        *cut = half + ((scaled - out) % 2 != 0 && half % 2 != 0);
+}
+
+static void fit_centre(const struct hr_image_options *options, struct hr__fit *out)
+{
+    int64_t width = out->take_width;
+    int64_t height = out->take_height;
+    int64_t size = options->resize_size;
+
+    out->scaled_width = width;
+    out->scaled_height = height;
+    if (size > 0) {
+        out->scaled_width = width <= height ? size : size * width / height;
+        out->scaled_height = width <= height ? size * height / width : size;
+    }
+    centre_even(out->scaled_width, out->out_width, &out->cut_x, &out->kept_width,
+                &out->put_x);
+    centre_even(out->scaled_height, out->out_height, &out->cut_y, &out->kept_height,
+                &out->put_y);
+}
+
 void hr__fit(const struct hr__take *take, const struct hr_image_options *options,
              struct hr__fit *out)
 {
@@ -41,7 +71,11 @@ void hr__fit(const struct hr__take *take, const struct hr_image_options *options
         .out_width = w,
         .out_height = h,
     };
-    if (options->mode == HR_SCALE_PAD || options->mode == HR_SCALE_CROP) {
+    if (options->crop == HR_CROP_CENTER) {
+        fit_centre(options, out);
+        return;
+    }
+    if (options->crop != HR_CROP_RANDOM && options->mode != HR_SCALE_STRETCH) {
         if (wide == (options->mode == HR_SCALE_PAD))
             out->scaled_height = scale(w, height, width);
         else

@@ -4,6 +4,8 @@
 
 #include "headrace/image.h"
 
+#define HR_TARGET_MAX 65535 /* pixels of a target's side */
+
 /* What is taken of a picture: a rectangle inside it. */
 struct hr__take {
     int64_t x;

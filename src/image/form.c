@@ -1,5 +1,6 @@
 /* What the output is, from the options. */
 #include <math.h>
+#include <stdio.h>
 
 #include "image/finish.h"
 #include "image/pixels.h"
@@ -56,4 +57,75 @@ enum hr_status hr__form_check(const struct hr_image_options *o, const char *who,
                 o->mean[i], o->std[i]);
     }
     return HR_OK;
+}
+
+static bool has_form(const struct hr_array *array, enum hr_dtype dtype, int ndim,
+                     const int64_t *shape)
+{
+    enum hr_dtype its = hr_array_dtype(array);
+    bool good = its == dtype || (dtype == HR_BF16 && (its == HR_U16 || its == HR_I16));
+
+    if (!good || hr_array_ndim(array) != ndim)
+        return false;
+    for (int i = 0; i < ndim; i++)
+        if (hr_array_shape(array)[i] != shape[i])
+            return false;
+    return true;
+}
+
+/* "(3, 224, 224) of uint8" */
+static void describe(enum hr_dtype dtype, int ndim, const int64_t *shape, char *out,
+                     size_t size)
+{
+    int n = snprintf(out, size, "(");
+
+    for (int i = 0; i < ndim && n > 0 && (size_t)n < size; i++)
+        n += snprintf(out + n, size - (size_t)n, "%s%lld", i > 0 ? ", " : "",
+                      (long long)shape[i]);
+    if (n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, ") of %s", hr_dtype_name(dtype));
+}
+
+static enum hr_status check_into(struct hr_array *into, enum hr_dtype dtype, int ndim,
+                                 const int64_t *shape, struct hr_error *err)
+{
+    char want[128];
+    char found[256];
+
+    if (!has_form(into, dtype, ndim, shape)) {
+        describe(dtype, ndim, shape, want, sizeof(want));
+        describe(hr_array_dtype(into), hr_array_ndim(into), hr_array_shape(into), found,
+                 sizeof(found));
+        return hr_error_set(err, HR_ERR_ARG, "image", 0,
+                            "image: out must have the shape %s, but has %s", want,
+                            found);
+    }
+    if (hr_buffer_is_readonly(hr_array_peek_buffer(into)))
+        return hr_error_set(err, HR_ERR_ARG, "image", 0, "image: out is read-only");
+    return HR_OK;
+}
+
+enum hr_status hr__form_new(const struct hr__form *form, struct hr_array *into,
+                            int ndim, const int64_t *shape, struct hr_array **out,
+                            struct hr_error *err)
+{
+    enum hr_status status;
+
+    if (into == NULL)
+        return hr_array_alloc(form->dtype, ndim, shape, out, err);
+    status = check_into(into, form->dtype, ndim, shape, err);
+    *out = status == HR_OK ? hr_array_ref(into) : NULL;
+    return status;
+}
+
+enum hr_status hr__form_array(const struct hr__form *form, struct hr_array *into,
+                              int64_t count, int64_t height, int64_t width,
+                              struct hr_array **out, struct hr_error *err)
+{
+    bool first = form->layout == HR_CHW;
+    int64_t shape[4] = {count, first ? form->channels : height, first ? height : width,
+                        first ? width : form->channels};
+    int skipped = count < 0;
+
+    return hr__form_new(form, into, 4 - skipped, shape + skipped, out, err);
 }

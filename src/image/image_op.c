@@ -67,6 +67,22 @@ static enum hr_status load_run(void *state, struct hr_ctx *ctx,
 
 static const struct hr_op_class load_class = {"load_image", load_run, hr__free};
 
+/* What belongs to one batch cannot be bound for many. */
+static enum hr_status check_bound(const struct hr_image_options *options,
+                                  const char *who, struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, who, err);
+
+    if (status == HR_OK &&
+        (options->boxes != NULL || options->flips != NULL || options->into != NULL))
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "%s: boxes and flips of single slots, and an array to write "
+            "into, cannot be bound",
+            who);
+    return status;
+}
+
 static struct load_state *load_state_new(const struct hr_image_options *options,
                                          int strict)
 {
@@ -80,7 +96,7 @@ static struct load_state *load_state_new(const struct hr_image_options *options,
 enum hr_status hr_image_load_op(const struct hr_image_options *options,
                                 struct hr_op *out, struct hr_error *err)
 {
-    enum hr_status status = hr__image_options_check(options, "load_image", err);
+    enum hr_status status = check_bound(options, "load_image", err);
 
     *out = (struct hr_op){NULL, NULL};
     if (status != HR_OK)
@@ -114,7 +130,7 @@ static const struct hr_op_class frames_class = {"load_image_frames", frames_run,
 enum hr_status hr_image_load_frames_op(const struct hr_image_options *options,
                                        struct hr_op *out, struct hr_error *err)
 {
-    enum hr_status status = hr__image_options_check(options, "load_image_frames", err);
+    enum hr_status status = check_bound(options, "load_image_frames", err);
 
     *out = (struct hr_op){NULL, NULL};
     if (status != HR_OK)
@@ -144,7 +160,7 @@ enum hr_status hr_image_load_batch_op(const struct hr_image_options *options,
                                       int strict, struct hr_op *out,
                                       struct hr_error *err)
 {
-    enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
+    enum hr_status status = check_bound(options, "load_image_batch", err);
 
     *out = (struct hr_op){NULL, NULL};
     if (status != HR_OK)
@@ -291,4 +307,44 @@ enum hr_status hr_image_resize_op(int64_t width, int64_t height,
     if (s != NULL)
         *s = (struct resize_state){width, height, algo};
     return op_new(&resize_class, s, out, err);
+}
+
+/* ---- transform ---- */
+
+/* Pictures of a stack follow that of the item's index, so stacks draw apart from each
+ * other as long as they are equally large. */
+static enum hr_status transform_run(void *state, struct hr_ctx *ctx,
+                                    const struct hr_value *in, struct hr_value *out,
+                                    struct hr_error *err)
+{
+    const struct load_state *s = state;
+    struct hr_image_options options = s->options;
+    struct hr_array *src = hr_value_peek_array(in);
+    struct hr_array *array = NULL;
+    int64_t item = hr_ctx_item(ctx);
+    enum hr_status status;
+
+    *out = HR_VALUE_EMPTY;
+    if (src == NULL)
+        return wrong_kind(err, "transform", "an array", in);
+    if (item >= 0)
+        options.index = item * (hr_array_ndim(src) == 4 ? hr_array_shape(src)[0] : 1);
+    status = hr_image_transform(ctx, src, &options, &array, err);
+    if (status == HR_OK)
+        *out = hr_value_of_array(&array);
+    return status;
+}
+
+static const struct hr_op_class transform_class = {"transform", transform_run,
+                                                   hr__free};
+
+enum hr_status hr_image_transform_op(const struct hr_image_options *options,
+                                     struct hr_op *out, struct hr_error *err)
+{
+    enum hr_status status = check_bound(options, "transform", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    return op_new(&transform_class, load_state_new(options, 0), out, err);
 }

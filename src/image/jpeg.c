@@ -50,6 +50,7 @@ struct jpeg {
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
     bool started;          /* rows can be had */
+    bool crops;            /* what lies outside of a crop is left out */
     bool ended;            /* the data ended before the end marker */
     bool lost;             /* scans that were gathered lack data */
     int got;               /* rows decoded since the last put */
@@ -268,12 +269,15 @@ static uint64_t over(uint64_t a, uint64_t b)
 static uint64_t coefficient_bytes(const struct hr__jpeg_header *h)
 {
     uint64_t blocks = 0;
-    unsigned across = 1;
-    unsigned down = 1;
+    uint64_t across = 1;
+    uint64_t down = 1;
 
     for (int i = 0; i < h->components && i < 4; i++) {
-        across = across > h->sampling[i] >> 4 ? across : h->sampling[i] >> 4;
-        down = down > (h->sampling[i] & 15u) ? down : h->sampling[i] & 15u;
+        unsigned x = h->sampling[i] >> 4;
+        unsigned y = h->sampling[i] & 15u;
+
+        across = across > x ? across : x;
+        down = down > y ? down : y;
     }
     for (int i = 0; i < h->components && i < 4; i++)
         blocks += over((uint64_t)h->width * (h->sampling[i] >> 4), across * 8) *
@@ -371,6 +375,7 @@ static enum hr_status describe(struct jpeg *j, struct hr__picture *out,
     out->orientation = h->orientation;
     out->raw_bytes = (uint64_t)h->width * (uint64_t)h->height * (uint64_t)h->components;
     out->work_bytes = h->several_scans ? coefficient_bytes(h) : 0;
+    out->shrinks = true;
     describe_planes(h, &out->yuv);
     return read_profile(j, out, err);
 }
@@ -489,30 +494,59 @@ static void begin(struct jpeg *j)
     } else {
         choose_colour(j);
         reserve_cmyk(j);
+        lib->scale_num = 1;
+        lib->scale_denom = (unsigned)j->canvas->shrink;
     }
     jpeg_start_decompress(lib);
+    if (lib->output_width != (JDIMENSION)j->canvas->width ||
+        lib->output_height != (JDIMENSION)j->canvas->height)
+        escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
+                               "image: JPEG has contradictory headers"));
     if (j->ended && jpeg_has_multiple_scans(lib))
         lose(j);
     j->started = true;
 }
 
-/* Decode n rows: libjpeg gives them one or two at a time. */
-static void decode_rows(struct jpeg *j, uint8_t **rows, int n)
+/* The columns that libjpeg is to give: those that are needed and one MCU more at each
+ * side, since at its edges libjpeg's smooth chroma is that of a picture that ends there.
+ * Returns the first of them. */
+static JDIMENSION narrow(struct jpeg *j, const struct hr__take *needs)
 {
-    size_t width = j->lib.image_width;
+    struct jpeg_decompress_struct *lib = &j->lib;
+    int64_t mcu = (int64_t)lib->max_h_samp_factor * DCTSIZE;
+    int64_t left = needs->x / mcu * mcu - mcu;
+    int64_t right = needs->x + needs->width + mcu;
+    JDIMENSION x;
+    JDIMENSION width;
+
+    if (left <= 0 && right >= (int64_t)lib->output_width)
+        return 0;
+    left = left < 0 ? 0 : left;
+    right = right < (int64_t)lib->output_width ? right : (int64_t)lib->output_width;
+    x = (JDIMENSION)left;
+    width = (JDIMENSION)(right - left);
+    jpeg_crop_scanline(lib, &x, &width);
+    return x;
+}
+
+/* Decode n rows, their first column being x: libjpeg gives one or two at a time. */
+static void decode_rows(struct jpeg *j, uint8_t **rows, int n, size_t x)
+{
+    size_t width = j->lib.output_width;
     bool cmyk = j->lib.out_color_space == JCS_CMYK;
+    size_t pixel = (size_t)(j->lib.out_color_space == JCS_GRAYSCALE ? 1 : 3);
     uint8_t *to[HR_PUSH_ROWS];
 
     for (int i = 0; i < n; i++)
-        to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i];
+        to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i] + x * pixel;
     while (j->got < n)
         j->got +=
             (int)jpeg_read_scanlines(&j->lib, to + j->got, (JDIMENSION)(n - j->got));
     for (int i = 0; cmyk && i < n; i++)
-        hr__cmyk_row(to[i], rows[i], width, true);
+        hr__cmyk_row(to[i], rows[i] + x * pixel, width, true);
 }
 
-/* After an error: what was decoded but not put yet. */
+/* After an error: what was decoded but not put yet. No columns are left out then. */
 static enum hr_status put_remains(struct jpeg *j)
 {
     uint8_t *rows[HR_PUSH_ROWS];
@@ -521,41 +555,73 @@ static enum hr_status put_remains(struct jpeg *j)
     hr__canvas_rows(j->canvas, rows);
     if (j->lib.out_color_space == JCS_CMYK)
         for (int i = 0; i < j->got; i++)
-            hr__cmyk_row(j->cmyk + (size_t)i * j->lib.image_width * 4, rows[i],
-                         j->lib.image_width, true);
+            hr__cmyk_row(j->cmyk + (size_t)i * j->lib.output_width * 4, rows[i],
+                         j->lib.output_width, true);
     status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, j->got, NULL);
     return status == HR_OK ? HR_ERR_FORMAT : status;
 }
 
+/* Rows above what is needed: whole rows of MCUs are skipped, but for the last, whose
+ * samples the smooth chroma of the next row needs. */
+static void skip_rows(struct jpeg *j, const struct hr__take *needs)
+{
+    int64_t mcu = (int64_t)j->lib.max_v_samp_factor * DCTSIZE;
+    int64_t n = (needs->y / mcu - 1) * mcu;
+
+    if (n <= 0)
+        return;
+    jpeg_skip_scanlines(&j->lib, (JDIMENSION)n);
+    hr__canvas_skip(j->canvas, n);
+}
+
 static enum hr_status decode_pixels(struct jpeg *j)
 {
+    struct hr__take needs = hr__canvas_needs(j->canvas);
     uint8_t *rows[HR_PUSH_ROWS];
+    int64_t end = needs.y + needs.height;
+    size_t x = 0;
     int n;
 
+    if (j->crops) {
+        x = narrow(j, &needs);
+        skip_rows(j, &needs);
+    }
     while ((n = hr__canvas_rows(j->canvas, rows)) > 0) {
         enum hr_status status;
 
         j->got = 0;
-        decode_rows(j, rows, n);
+        decode_rows(j, rows, n, x);
         j->got = 0;
         status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, n, j->err);
         if (status != HR_OK)
             return status;
+        if (j->crops && j->canvas->rows_put >= end)
+            return HR_OK;
     }
     return HR_OK;
 }
 
-/* Planes come in groups: the rows of one row of MCUs. */
+/* Planes come in groups: the rows of one row of MCUs. Of those that are not needed the
+ * entropy coding alone is decoded. */
 static enum hr_status decode_planes(struct jpeg *j)
 {
     struct jpeg_decompress_struct *lib = &j->lib;
+    int count = hr__canvas_planes(j->canvas);
     uint8_t *rows[HR_PLANES][HR_PLANE_GROUP];
     JSAMPARRAY planes[HR_PLANES] = {rows[0], rows[1], rows[2]};
     enum hr_status status = HR_OK;
+    int64_t first;
+    int64_t end;
 
-    while (status == HR_OK && lib->output_scanline < lib->output_height) {
-        for (int i = 0; i < hr__canvas_planes(j->canvas); i++)
+    hr__canvas_groups(j->canvas, &first, &end);
+    for (int64_t g = 0; status == HR_OK && lib->output_scanline < lib->output_height;
+         g++) {
+        if (j->crops && g == end)
+            return HR_OK;
+        for (int i = 0; i < count; i++) {
+            lib->comp_info[i].component_needed = g >= first;
             hr__canvas_plane_rows(j->canvas, i, rows[i]);
+        }
         jpeg_read_raw_data(lib, planes, (JDIMENSION)lib->max_v_samp_factor * DCTSIZE);
         status = hr__canvas_put_planes(j->canvas, j->err);
     }
@@ -570,6 +636,10 @@ static enum hr_status decode(struct jpeg *j)
     status = j->canvas->planar ? decode_planes(j) : decode_pixels(j);
     if (status != HR_OK)
         return status;
+    if (j->lib.output_scanline < j->lib.output_height) { /* the rest is not needed */
+        jpeg_abort_decompress(&j->lib);
+        return HR_OK;
+    }
     jpeg_finish_decompress(&j->lib);
     if (j->ended && !j->lost)
         return say_ended(j);
@@ -588,6 +658,9 @@ static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
     j->ended = false;
     j->lost = false;
     j->got = 0;
+    /* What there is of a damaged picture comes by whole rows. */
+    j->crops = !canvas->options->allow_truncated &&
+               (canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL);
     j->lib.input_scan_number = 0; /* of the last picture, until the header is read */
     status = guarded(j, decode);
     if (status == HR_ERR_FORMAT && j->got > 0 && j->in.options->allow_truncated)

@@ -202,7 +202,7 @@ bool hr__jpeg_picture(const struct hr__jpeg_header *header, const uint8_t *data,
                       size_t size, int64_t n, size_t *at, size_t *length)
 {
     size_t start = (size_t)(header->mpf - data);
-    struct hr__exif_tag tag;
+    struct hr__exif_tag tag = {0};
     const uint8_t *entry;
 
     if (n >= picture_table(header, &tag))

@@ -23,7 +23,7 @@ enum hr_status hr__load(struct hr_ctx *ctx, const struct hr_value *src,
                         const struct hr_image_options *options, uint8_t *slot,
                         struct hr_array **out, struct hr_error *err)
 {
-    struct hr__canvas canvas = {.slot = slot};
+    struct hr__canvas canvas = {.pick = id->pick, .slot = slot};
     struct hr__input in = {.options = options, .ctx = ctx};
     struct hr_error detail = {0};
     struct hr_buffer *file = NULL;
@@ -54,7 +54,13 @@ enum hr_status hr_image_load(struct hr_ctx *ctx, const struct hr_value *src,
                              const char *name, const struct hr_image_options *options,
                              struct hr_array **out, struct hr_error *err)
 {
-    const struct hr__load_id id = {.name = name, .item = -1, .slot = -1};
+    int64_t item = hr_ctx_item(ctx);
+    const struct hr__load_id id = {
+        .name = name,
+        .item = -1,
+        .slot = -1,
+        .pick = {.index = item >= 0 ? item : options->index, .flip = -1},
+    };
     enum hr_status status = hr__image_options_check(options, "load_image", err);
 
     *out = NULL;

@@ -59,6 +59,17 @@ struct job {
     struct hr_slot_failure *failure;
 };
 
+static struct hr__pick pick_of(const struct job *job, size_t slot)
+{
+    const struct hr_image_options *o = job->options;
+
+    return (struct hr__pick){
+        .index = job->index != NULL ? job->index[slot] : o->index + (int64_t)slot,
+        .box = o->boxes != NULL ? &o->boxes[slot] : NULL,
+        .flip = o->flips != NULL ? o->flips[slot] != 0 : -1,
+    };
+}
+
 static void run_slot(void *cookie, size_t slot, struct hr_ctx *ctx)
 {
     const struct job *job = cookie;
@@ -67,6 +78,7 @@ static void run_slot(void *cookie, size_t slot, struct hr_ctx *ctx)
     struct hr__load_id id = {
         .item = job->index != NULL ? job->index[slot] : -1,
         .slot = (int64_t)slot,
+        .pick = pick_of(job, slot),
     };
     enum hr_status status;
 
@@ -127,19 +139,6 @@ static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
     return HR_OK;
 }
 
-static enum hr_status slots_new(size_t n, const struct hr_image_options *o,
-                                struct hr_array **out, struct hr_error *err)
-{
-    struct hr__form form;
-    int64_t last[4] = {(int64_t)n, o->height, o->width, 0};
-    int64_t first[4] = {(int64_t)n, 0, o->height, o->width};
-
-    hr__form_of(o, &form);
-    last[3] = first[1] = form.channels;
-    return hr_array_alloc(form.dtype, 4, form.layout == HR_CHW ? first : last, out,
-                          err);
-}
-
 enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *srcs,
                                    size_t n, const int64_t *index,
                                    const struct hr_image_options *options, int strict,
@@ -147,6 +146,7 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
 {
     struct job job = {.srcs = srcs, .index = index, .options = options};
     struct hr_array *array = NULL;
+    struct hr__form form;
     struct board *board;
     void *scratch = NULL;
     enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
@@ -164,8 +164,11 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
     board = scratch;
     if (status == HR_OK)
         status = board_reserve(board, n, err);
-    if (status == HR_OK)
-        status = slots_new(n, options, &array, err);
+    if (status == HR_OK) {
+        hr__form_of(options, &form);
+        status = hr__form_array(&form, options->into, (int64_t)n, options->height,
+                                options->width, &array, err);
+    }
     if (status == HR_OK) {
         job.failure = board->failure;
         job.slot_bytes = hr_array_nbytes(array) / n;

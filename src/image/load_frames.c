@@ -20,8 +20,6 @@ static enum hr_status reel_init(struct reel *reel, const struct hr__opened *open
                                 const struct hr_image_options *o, struct hr_error *err)
 {
     struct hr__form form;
-    int64_t last[4] = {0};
-    int64_t first[4] = {0};
 
     hr__form_of(o, &form);
     reel->frames = opened->picture.frames > 0 ? opened->picture.frames : 1;
@@ -39,11 +37,7 @@ static enum hr_status reel_init(struct reel *reel, const struct hr__opened *open
             "image: %lld frames of %lld x %lld pixels, the limit is %llu decoded bytes",
             (long long)reel->frames, (long long)reel->width, (long long)reel->height,
             (unsigned long long)o->bytes_max);
-    last[0] = first[0] = reel->frames;
-    last[1] = first[2] = reel->height;
-    last[2] = first[3] = reel->width;
-    last[3] = first[1] = form.channels;
-    return hr_array_alloc(form.dtype, 4, form.layout == HR_CHW ? first : last,
+    return hr__form_array(&form, o->into, reel->frames, reel->height, reel->width,
                           &reel->array, err);
 }
 
@@ -51,7 +45,7 @@ static enum hr_status paint_frame(struct hr__studio *studio, struct hr__opened *
                                   const struct hr__input *in, const struct reel *reel,
                                   int64_t frame, struct hr_error *err)
 {
-    struct hr__canvas canvas = {0};
+    struct hr__canvas canvas = {.pick = {.index = in->options->index, .flip = -1}};
     int64_t width;
     int64_t height;
     enum hr_status status = hr__studio_turn(opened, frame, err);

@@ -22,6 +22,10 @@ void hr_image_options_init(struct hr_image_options *options)
     options->scans_max = 100;
     for (int i = 0; i < 4; i++)
         options->std[i] = 1;
+    options->scale[0] = 0.08;
+    options->scale[1] = 1;
+    options->ratio[0] = 3.0 / 4;
+    options->ratio[1] = 4.0 / 3;
 }
 
 static enum hr_status bad(struct hr_error *err, const char *who, const char *what,
@@ -56,5 +60,7 @@ enum hr_status hr__image_options_check(const struct hr_image_options *o,
     if ((unsigned)o->orientation > HR_ORIENTATION_IGNORE)
         return bad(err, who, "orientation must be one of enum hr_orientation",
                    o->orientation);
-    return hr__form_check(o, who, err);
+    if (hr__form_check(o, who, err) != HR_OK)
+        return HR_ERR_ARG;
+    return hr__take_check(o, who, err);
 }

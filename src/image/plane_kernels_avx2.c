@@ -9,9 +9,11 @@
  *             crosswise, which leaves eight outputs in order:
  *
  *                 outputs 0 | 4      a0 a1 a2 a3 | e0 e1 e2 e3   \
- *                         1 | 5      b0 b1 b2 b3 | f0 f1 f2 f3    \  phaddd twice
- *                         2 | 6      c0 c1 c2 c3 | g0 g1 g2 g3    /  a b c d | e f g h
+ *                         1 | 5      b0 b1 b2 b3 | f0 f1 f2 f3    \  unpacked and added
+ *                         2 | 6      c0 c1 c2 c3 | g0 g1 g2 g3    /  twice: a b c d | e ...
  *                         3 | 7      d0 d1 d2 d3 | h0 h1 h2 h3   /
+ *
+ *             (phaddd does the same, but its shuffles have one port where these have two)
  *
  *     colour  pairs of Y and Cr, and of Y and Cb */
 #include "image/plane_kernels.h"
@@ -45,7 +47,8 @@ AVX2 static INLINE __m256i pair(int16_t low, int16_t high)
 
 /* 32 levels at x. */
 AVX2 static INLINE void down_32(const int16_t *weight, int64_t taps,
-                                const uint8_t *const *rows, int16_t *out, size_t x)
+                                const uint8_t *const *rows, int16_t *restrict out,
+                                size_t x)
 {
     const __m256i zero = _mm256_setzero_si256();
     __m256i sum[4];
@@ -74,7 +77,8 @@ AVX2 static INLINE void down_32(const int16_t *weight, int64_t taps,
 }
 
 AVX2 static INLINE void down_all(const int16_t *weight, int64_t taps,
-                                 const uint8_t *const *rows, int16_t *out, size_t n)
+                                 const uint8_t *const *rows, int16_t *restrict out,
+                                 size_t n)
 {
     for (size_t x = 0; x + 32 <= n; x += 32)
         down_32(weight, taps, rows, out, x);
@@ -107,63 +111,66 @@ AVX2 static INLINE __m256i two(const int16_t *a, const int16_t *b)
     return _mm256_inserti128_si256(low, _mm_loadu_si128((const __m128i *)b), 1);
 }
 
-/* Outputs o and o + 4, each as four partial sums. */
-AVX2 static INLINE __m256i two_outputs(const struct hr__plane_taps *taps,
-                                       const int16_t *in, int64_t o, int64_t width)
+/* Outputs o and o + 4, each as four partial sums. w: the weights of both, paired. */
+AVX2 static INLINE __m256i two_outputs(const int32_t *start, const int16_t *in,
+                                       const int16_t *w, int64_t width)
 {
-    const int16_t *a = in + taps->start[o];
-    const int16_t *b = in + taps->start[o + 4];
-    const int16_t *wa = taps->weight + o * width;
-    const int16_t *wb = wa + 4 * width;
-    __m256i sum = _mm256_madd_epi16(two(a, b), two(wa, wb));
+    const int16_t *a = in + start[0];
+    const int16_t *b = in + start[4];
+    __m256i sum = _mm256_madd_epi16(two(a, b), load(w));
 
     for (int64_t i = 8; i < width; i += 8)
-        sum = _mm256_add_epi32(
-            sum, _mm256_madd_epi16(two(a + i, b + i), two(wa + i, wb + i)));
+        sum = _mm256_add_epi32(sum,
+                               _mm256_madd_epi16(two(a + i, b + i), load(w + 2 * i)));
     return sum;
 }
 
+/* a0+a2 b0+b2 a1+a3 b1+b3 of a and b. */
+AVX2 static INLINE __m256i add_halves(__m256i a, __m256i b)
+{
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+/* Eight outputs in order, as 32-bit levels. */
 AVX2 static INLINE __m256i eight_outputs(const struct hr__plane_taps *taps,
                                          const int16_t *in, int64_t o, int64_t width)
 {
-    __m256i ab = _mm256_hadd_epi32(two_outputs(taps, in, o, width),
-                                   two_outputs(taps, in, o + 1, width));
-    __m256i cd = _mm256_hadd_epi32(two_outputs(taps, in, o + 2, width),
-                                   two_outputs(taps, in, o + 3, width));
-    __m256i sum = _mm256_hadd_epi32(ab, cd);
+    const int32_t *start = taps->start + o;
+    const int16_t *w = taps->paired + o * width;
+    __m256i ab = add_halves(two_outputs(start, in, w, width),
+                            two_outputs(start + 1, in, w + 2 * width, width));
+    __m256i cd = add_halves(two_outputs(start + 2, in, w + 4 * width, width),
+                            two_outputs(start + 3, in, w + 6 * width, width));
+    __m256i sum =
+        _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
 
     sum = _mm256_add_epi32(sum, _mm256_set1_epi32(1 << (HR_PLANE_BITS - 1)));
     return _mm256_srai_epi32(sum, HR_PLANE_BITS);
 }
 
 AVX2 static INLINE void across_all(const struct hr__plane_taps *taps, const int16_t *in,
-                                   int16_t *out, int64_t width)
+                                   int16_t *restrict out, int64_t width)
 {
-    int64_t count = taps->key.count;
     int64_t o = 0;
 
-    for (; o + 8 <= count; o += 8) {
+    for (; o + 8 < taps->key.count; o += 16) {
+        __m256i v = _mm256_packs_epi32(eight_outputs(taps, in, o, width),
+                                       eight_outputs(taps, in, o + 8, width));
+
+        store(out + o, _mm256_permute4x64_epi64(v, 0xd8));
+    }
+    if (o < taps->key.count) {
         __m256i v = eight_outputs(taps, in, o, width);
 
-        _mm_storeu_si128(
-            (__m128i *)(out + o),
-            _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
-    }
-    if (o < count && count >= 8) { /* the last block overlaps the one before it */
-        __m256i v = eight_outputs(taps, in, count - 8, width);
-
-        _mm_storeu_si128(
-            (__m128i *)(out + count - 8),
-            _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+        v = _mm256_permute4x64_epi64(_mm256_packs_epi32(v, v), 0xd8);
+        _mm_storeu_si128((__m128i *)(out + o), _mm256_castsi256_si128(v));
     }
 }
 
 AVX2 static void across_avx2(const struct hr__plane_taps *taps, const int16_t *in,
                              int16_t *out)
 {
-    if (taps->key.count < 8)
-        hr__plane_kernels_portable.across(taps, in, out);
-    else if (taps->width == 8)
+    if (taps->width == 8)
         across_all(taps, in, out, 8);
     else if (taps->width == 16)
         across_all(taps, in, out, 16);

@@ -98,16 +98,8 @@ SSE41 static INLINE void four_outputs(const struct hr__plane_taps *taps,
 SSE41 static void across_sse41(const struct hr__plane_taps *taps, const int16_t *in,
                                int16_t *out)
 {
-    int64_t count = taps->key.count;
-
-    if (count < 4) {
-        hr__plane_kernels_portable.across(taps, in, out);
-        return;
-    }
-    for (int64_t o = 0; o + 4 <= count; o += 4)
+    for (int64_t o = 0; o < taps->key.count; o += 4)
         four_outputs(taps, in, out, o);
-    if (count % 4 != 0) /* the last block overlaps the one before it */
-        four_outputs(taps, in, out, count - 4);
 }
 
 /* Eight levels of one colour from its products with the low and the high pixels. */

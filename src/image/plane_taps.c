@@ -92,28 +92,36 @@ static struct span span_of(const struct hr__plane_key *key, const struct reach *
     return s;
 }
 
-/* Add the weights of the span's pixels to own[n + 1]. Returns their sum. */
+/* Add the weights of the span's pixels to own[n + 1]. Returns their sum. near and far
+ * gather what falls to samples k and k + 1. */
 static inline __attribute__((always_inline)) double
 gather(const struct hr__plane_key *key, enum hr_scale_algo algo, const struct reach *r,
        const struct span *s, double *own)
 {
     struct place p = place_of(key, key->origin + s->lo);
     double unit = key->upsampling == HR_UPSAMPLE_REPEAT ? 0 : 1.0 / (double)p.whole;
+    double near = 0.0;
+    double far = 0.0;
     double sum = 0.0;
 
     for (int64_t i = s->lo; i < s->hi; i++) {
         double w = hr__filter_value(algo, ((double)i - s->center + 0.5) * r->inverse);
-        double far = w * ((double)p.part * unit);
+        double part = w * ((double)p.part * unit);
 
         sum += w;
-        own[clamp(p.k, key->own) - s->base] += w - far;
-        own[clamp(p.k + 1, key->own) - s->base] += far;
+        near += w - part;
+        far += part;
         p.part += 2;
         if (p.part >= p.whole) {
+            own[clamp(p.k, key->own) - s->base] += near;
+            near = far;
+            far = 0.0;
             p.part -= p.whole;
             p.k++;
         }
     }
+    own[clamp(p.k, key->own) - s->base] += near;
+    own[clamp(p.k + 1, key->own) - s->base] += far;
     return sum;
 }
 
@@ -194,19 +202,24 @@ static void fill_one(struct hr__plane_taps *t, const struct reach *r, int64_t o,
     t->high = s.base + s.n > t->high ? s.base + s.n : t->high;
 }
 
+static int64_t rounded_up(int64_t n)
+{
+    return (n + HR_PLANE_STEP - 1) / HR_PLANE_STEP * HR_PLANE_STEP;
+}
+
 /* Lay the arrays out in one block, which is replaced when it is too small. Returns the
  * room for one output's weights, or NULL with *status set. */
 static double *make_room(struct hr__plane_taps *t, enum hr_status *status,
                          struct hr_error *err)
 {
-    size_t count = (size_t)t->key.count;
+    size_t count = (size_t)rounded_up(t->key.count);
     size_t width = (size_t)t->width;
     size_t reals = width + 1;
     size_t cells;
     size_t bytes;
 
-    if (!hr__mul(count, width, &cells) || !hr__add(cells, 2 * count, &cells) ||
-        !hr__add(cells, 4 * reals, &cells) || !hr__mul(cells, 2, &bytes)) {
+    if (!hr__mul(count, width, &cells) || !hr__add(cells, count, &cells) ||
+        !hr__add(cells, 2 * reals, &cells) || !hr__mul(cells, 4, &bytes)) {
         *status = hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                                "resize of %lld samples to %lld needs too large a table",
                                (long long)t->key.full, (long long)t->key.out);
@@ -224,7 +237,26 @@ static double *make_room(struct hr__plane_taps *t, enum hr_status *status,
     }
     t->start = (int32_t *)((double *)t->block + reals); /* doubles are aligned first */
     t->weight = (int16_t *)(t->start + count);
+    t->paired = t->weight + count * width;
     return t->block;
+}
+
+static void pair_weights(struct hr__plane_taps *t)
+{
+    const size_t step = HR_PLANE_STEP * sizeof(*t->weight);
+    int16_t *to = t->paired;
+
+    for (int64_t o = 0; o < t->key.count; o += 8)
+        for (int64_t i = 0; i < 4; i++) {
+            const int16_t *first = t->weight + (o + i) * t->width;
+            const int16_t *second = first + 4 * t->width;
+
+            for (int64_t k = 0; k < t->width; k += HR_PLANE_STEP) {
+                memcpy(to, first + k, step);
+                memcpy(to + HR_PLANE_STEP, second + k, step);
+                to += 2 * HR_PLANE_STEP;
+            }
+        }
 }
 
 static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
@@ -246,8 +278,7 @@ static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
         t->used = s.n > t->used ? s.n : t->used;
     }
     t->used += t->used % 2;
-    t->width = t->used + HR_PLANE_STEP - 1;
-    t->width -= t->width % HR_PLANE_STEP;
+    t->width = rounded_up(t->used);
     own = make_room(t, &status, err);
     if (own == NULL)
         return status;
@@ -255,6 +286,12 @@ static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
     t->high = 0;
     for (int64_t i = 0; i < key->count; i++)
         fill_one(t, &r, key->first + i, key->flip ? key->count - 1 - i : i, own);
+    for (int64_t i = key->count; i < rounded_up(key->count); i++) {
+        t->start[i] = t->start[i - 1];
+        memcpy(t->weight + i * t->width, t->weight + (i - 1) * t->width,
+               (size_t)t->width * sizeof(*t->weight));
+    }
+    pair_weights(t);
     return HR_OK;
 }
 

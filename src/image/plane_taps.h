@@ -14,7 +14,8 @@
 #define HR_PLANE_BITS 14
 /* Above this many input samples per output the weights are too coarse. */
 #define HR_PLANE_SHRINK_MAX 16
-/* Every output has a multiple of this many weights. */
+/* Every output has a multiple of this many weights, and every table a multiple of this
+ * many outputs: what is too much has the weights of the last. */
 #define HR_PLANE_STEP 8
 
 /* One direction of a plane. The picture is `factor * own` pixels long or up to
@@ -37,9 +38,12 @@ struct hr__plane_taps {
     struct hr__plane_key key;
     int64_t width;   /* weights per output, a multiple of HR_PLANE_STEP */
     int64_t used;    /* of these, the first that can be other than 0; even */
-    int32_t *start;  /* [count]: the first own sample of each */
-    int16_t *weight; /* [count][width] */
-    int64_t low;     /* own samples low … high - 1 have a weight somewhere */
+    int32_t *start;  /* [count, rounded up]: the first own sample of each */
+    int16_t *weight; /* [count, rounded up][width] */
+    /* The same for the AVX2 kernel: of eight outputs first those of 0 and 4, then of 1
+     * and 5, and so on, of either HR_PLANE_STEP by turns. */
+    int16_t *paired;
+    int64_t low; /* own samples low … high - 1 have a weight somewhere */
     int64_t high;
     /* owned by the cache */
     void *block;

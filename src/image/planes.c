@@ -88,19 +88,21 @@ static int64_t groups_for(const struct hr__planes *p, int64_t o)
     return most;
 }
 
-/* Rows that a plane's ring must hold: all that an output row looks at, when the last
+/* Rows that each plane's ring must hold: all that an output row looks at, when the last
  * group came that any plane needs for it. */
-static int64_t rows_held(const struct hr__planes *p, int i)
+static void rows_held(const struct hr__planes *p, int64_t most[HR_PLANES])
 {
-    int64_t most = 0;
-
+    for (int i = 0; i < p->plan.count; i++)
+        most[i] = 0;
     for (int64_t o = 0; o < p->plan.fit.kept_height; o++) {
-        int64_t came = groups_for(p, o) * p->plan.plane[i].group;
-        int64_t held = came - p->lane[i].down->start[o];
+        int64_t groups = groups_for(p, o);
 
-        most = held > most ? held : most;
+        for (int i = 0; i < p->plan.count; i++) {
+            int64_t held = groups * p->plan.plane[i].group - p->lane[i].down->start[o];
+
+            most[i] = held > most[i] ? held : most[i];
+        }
     }
-    return most;
 }
 
 static enum hr_status reserve_levels(int16_t **row, size_t *have, size_t want,
@@ -201,9 +203,11 @@ enum hr_status hr__planes_begin(struct hr__planes *p,
 enum hr_status hr__planes_stream(struct hr__planes *p, struct hr_error *err)
 {
     enum hr_status status = HR_OK;
+    int64_t rows[HR_PLANES];
 
+    rows_held(p, rows);
     for (int i = 0; status == HR_OK && i < p->plan.count; i++)
-        status = make_ring(&p->lane[i], &p->plan.plane[i], rows_held(p, i), err);
+        status = make_ring(&p->lane[i], &p->plan.plane[i], rows[i], err);
     return status;
 }
 

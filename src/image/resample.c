@@ -204,6 +204,11 @@ void hr__resample_push(struct hr__resampler *r, const uint8_t *const *rows, int 
     r->rows_in += n - skip;
 }
 
+void hr__resample_skip(struct hr__resampler *r, int64_t n)
+{
+    r->rows_in += n;
+}
+
 bool hr__resample_take(struct hr__resampler *r, uint8_t *to)
 {
     uint8_t *wide = r->ring + (size_t)r->ring_rows * r->ring_stride;
@@ -224,10 +229,23 @@ bool hr__resample_take(struct hr__resampler *r, uint8_t *to)
     return true;
 }
 
-void hr__resample_span(const struct hr__resampler *r, int64_t *first, int64_t *end)
+void hr__resample_needs(const struct hr__resampler *r, struct hr__take *out)
 {
-    *first = first_row(r, 0);
-    *end = end_row(r, r->plan.kept_height - 1);
+    const struct hr__taps *t = r->across;
+    int64_t right;
+
+    out->x = r->plan.cut_x;
+    out->width = r->plan.kept_width;
+    if (t != NULL) {
+        int32_t one = t->start[0];
+        int32_t other = t->start[t->key.count - 1];
+
+        out->x = one < other ? one : other;
+        right = (one < other ? other : one) + 2 * t->pairs;
+        out->width = (right < r->plan.width ? right : r->plan.width) - out->x;
+    }
+    out->y = first_row(r, 0);
+    out->height = end_row(r, r->plan.kept_height - 1) - out->y;
 }
 
 void hr__resampler_fini(struct hr__resampler *r)

@@ -2,6 +2,7 @@
 #ifndef HR_IMAGE_RESAMPLE_H
 #define HR_IMAGE_RESAMPLE_H
 
+#include "image/fit.h"
 #include "image/kernels.h"
 
 /* The picture is resized to scaled_width x scaled_height, of which only the kept
@@ -61,12 +62,14 @@ HR_MUST_USE enum hr_status hr__resample_begin(struct hr__resampler *r,
 /* Give the next n <= HR_PUSH_ROWS rows, each with HR_ROW_SLACK readable bytes behind
  * it; then take what can be made of them. */
 void hr__resample_push(struct hr__resampler *r, const uint8_t *const *rows, int n);
+/* The next n rows are left out, all of them being outside of the span. */
+void hr__resample_skip(struct hr__resampler *r, int64_t n);
 /* Make the next row of the kept rectangle, if what it needs is there: kept_width
  * pixels, and nothing behind them. False: not yet, or no more. After plan.height rows
  * all can be made. */
 bool hr__resample_take(struct hr__resampler *r, uint8_t *to);
-/* Rows 0 … *first - 1 are not looked at, and none from *end on. */
-void hr__resample_span(const struct hr__resampler *r, int64_t *first, int64_t *end);
+/* What is looked at of the input. */
+void hr__resample_needs(const struct hr__resampler *r, struct hr__take *out);
 
 void hr__resampler_fini(struct hr__resampler *r);
 

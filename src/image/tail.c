@@ -193,18 +193,16 @@ enum hr_status hr__tail_begin(struct hr__tail *t, const struct hr__tail_plan *pl
 
 /* ---- rows ---- */
 
-void hr__tail_span(const struct hr__tail *t, int64_t *first, int64_t *end)
+struct hr__take hr__tail_needs(const struct hr__tail *t)
 {
-    if (t->planar) {
-        hr__planes_span(&t->planes, first, end);
-        return;
-    }
-    *first = 0;
-    *end = t->stored.take_height;
+    const struct hr__fit *f = &t->stored;
+    struct hr__take take = {.width = f->take_width, .height = f->take_height};
+
     if (t->resizes)
-        hr__resample_span(&t->resampler, first, end);
-    *first += t->stored.take_y;
-    *end += t->stored.take_y;
+        hr__resample_needs(&t->resampler, &take);
+    take.x += f->take_x;
+    take.y += f->take_y;
+    return take;
 }
 
 uint8_t *hr__tail_in_place(struct hr__tail *t, int64_t y)
@@ -267,6 +265,20 @@ void hr__tail_push(struct hr__tail *t, const uint8_t *const *rows, int n)
     }
     hr__resample_push(&t->resampler, taken, count);
     take_rows(t);
+}
+
+void hr__tail_skip(struct hr__tail *t, int64_t n)
+{
+    const struct hr__fit *f = &t->stored;
+    int64_t end = t->rows_in + n;
+
+    /* of these, the ones that the resampler counts */
+    int64_t from = t->rows_in > f->take_y ? t->rows_in : f->take_y;
+    int64_t to = end < f->take_y + f->take_height ? end : f->take_y + f->take_height;
+
+    t->rows_in = end;
+    if (t->resizes && to > from)
+        hr__resample_skip(&t->resampler, to - from);
 }
 
 /* ---- planes ---- */

@@ -53,9 +53,10 @@ HR_MUST_USE enum hr_status hr__tail_begin(struct hr__tail *t,
                                           const struct hr__yuv *yuv, void *pixels,
                                           struct hr_error *err);
 
-/* Rows 0 … *first - 1 of the stored picture are not looked at, and none from *end on.
- * Of planes: groups. */
-void hr__tail_span(const struct hr__tail *t, int64_t *first, int64_t *end);
+/* What is looked at of the stored picture's rows. */
+struct hr__take hr__tail_needs(const struct hr__tail *t);
+/* The next n rows are left out, all of them being outside of that. */
+void hr__tail_skip(struct hr__tail *t, int64_t n);
 
 /* Where row y of the picture goes just as it is, or NULL. */
 uint8_t *hr__tail_in_place(struct hr__tail *t, int64_t y);

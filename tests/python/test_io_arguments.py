@@ -28,22 +28,35 @@ from headrace.io import (
     to_torch,
 )
 
+CROP = "crop=None, flip=False, seed=0, epoch=0"
+FORM = "layout='HWC', dtype=None, mean=None, std=None"
+DIRECT = "index=0, out=None"
 IMAGE = (
     "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "
     "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None, "
-    "layout='HWC', dtype=None, mean=None, std=None, exact=False"
+    f"{CROP}, {FORM}, exact=False, draft=False"
 )
-ALL_FRAMES = IMAGE.replace("frame=0, ", "")
+ALL_FRAMES = (
+    IMAGE.replace("frame=0, ", "").replace(f"{CROP}, ", "").replace(", draft=False", "")
+)
 ENCODE = "quality=75, compression=6, lossless=False, pix_fmt=None"
 SIGNATURES = {
-    "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None)",
-    "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True)",
+    "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None, {DIRECT})",
+    "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True, {DIRECT})",
     "load_image_frames": f"(src, *, width=None, height=None, {ALL_FRAMES})",
     "image_info": "(src, *, orientation='apply', limits=None)",
     "image_info_batch": "(srcs, *, orientation='apply', limits=None, strict=True)",
     "encode_image": f"(image, *, format='jpeg', {ENCODE})",
     "save_image": f"(path, image, *, format=None, {ENCODE})",
     "resize": "(image, *, width, height, scale_algo='bicubic')",
+    "transform": "(image, *, width=None, height=None, scale_mode=None, "
+    f"scale_algo='bicubic', {CROP}, {FORM}, {DIRECT})",
+    "crop": "(image, top, left, height, width)",
+    "center_crop": "(image, output_size)",
+    "resized_crop": "(image, top, left, height, width, size, *, scale_algo='bicubic')",
+    "horizontal_flip": "(image)",
+    "normalize": "(image, mean, std, *, dtype='float32', layout='HWC')",
+    "random_horizontal_flip": "(p=0.5, *, seed=0, epoch=0, index=0)",
     "read_file": "(path)",
     "convert_frames": "(frames)",
     "to_numpy": "(buffer)",
@@ -72,8 +85,9 @@ def test_public_signatures(name, expected):
 
 
 def test_everything_public_is_listed():
-    types = {"CPUBuffer", "ImageInfo", "ImageLimits", "SlotFailure"}
-    assert {*types, *SIGNATURES} == set(headrace.io.__all__)
+    classes = {"CPUBuffer", "CenterCrop", "RandomResizedCrop", "SlotFailure"}
+    classes |= {"ImageInfo", "ImageLimits"}
+    assert classes | set(SIGNATURES) == set(headrace.io.__all__)
 
 
 def test_extension_functions_have_signatures():
@@ -87,7 +101,7 @@ def test_extension_functions_have_signatures():
     "name",
     [
         *("load_image", "load_image_batch", "resize", "image_info"),
-        *("image_info_batch", "encode_image", "convert_frames"),
+        *("image_info_batch", "encode_image", "convert_frames", "transform"),
     ],
 )
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):

@@ -2,7 +2,7 @@
 #include "image_args.h"
 
 #define EXTENT_MAX 65535
-#define OWN_COUNT 11 /* of the arguments before those of the form */
+#define OWN_COUNT 11 /* of the arguments before those of crops */
 
 static const struct hrpy_choice formats[] = {
     {"rgb24", HR_RGB24}, {"bgr24", HR_BGR24},   {"gray", HR_GRAY},
@@ -64,7 +64,7 @@ static int read_format(PyObject *arg, enum hr_pix_fmt *out)
     return 0;
 }
 
-static int read_mode(PyObject *arg, enum hr_scale_mode *out)
+int hrpy_image_mode(PyObject *arg, enum hr_scale_mode *out)
 {
     int value = (int)*out;
 
@@ -245,20 +245,60 @@ static int channels_of(enum hr_pix_fmt pix_fmt)
     return pix_fmt == HR_RGBA ? 4 : pix_fmt == HR_GRAY || pix_fmt == HR_GRAY16 ? 1 : 3;
 }
 
-int hrpy_image_options(PyObject *const *values, struct hr_image_options *out)
+int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
+                       struct hr_image_options *out)
 {
+    PyObject *const *crop = values + OWN_COUNT;
+    PyObject *const *form = crop + HRPY_CROP_ARG_COUNT;
+    PyObject *const *road = form + HRPY_FORM_ARG_COUNT;
+
     hr_image_options_init(out);
     if (hrpy_image_extent(values[0], "width", 0, &out->width) ||
         hrpy_image_extent(values[1], "height", 0, &out->height) ||
-        read_format(values[2], &out->pix_fmt) || read_mode(values[3], &out->mode) ||
+        read_format(values[2], &out->pix_fmt) ||
+        hrpy_image_mode(values[3], &out->mode) ||
         hrpy_image_algo(values[4], &out->algo) ||
         read_background(values[5], &out->background) ||
         hrpy_image_orientation(values[6], &out->orientation) ||
         (values[7] &&
          hrpy_image_number(values[7], "frame", 0, INT64_MAX, &out->frame)) ||
         read_icc(values[8], &out->icc) || read_flag(values[9], &out->allow_truncated) ||
-        hrpy_image_limits(values[10], out) ||
-        hrpy_form_options(values + OWN_COUNT, channels_of(out->pix_fmt), out))
+        hrpy_image_limits(values[10], out) || hrpy_crop_options(crop, slots, out) ||
+        hrpy_form_options(form, channels_of(out->pix_fmt), out) ||
+        read_flag(road[0], &out->exact))
         return -1;
-    return read_flag(values[OWN_COUNT + HRPY_FORM_ARG_COUNT], &out->exact);
+    return read_flag(road[1], &out->draft);
+}
+
+int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
+                      struct hr_image_options *options, struct hr_value *into)
+{
+    if (values[0]) {
+        options->index = PyLong_AsLongLong(values[0]);
+        if (PyErr_Occurred())
+            return -1;
+    }
+    if (!values[1] || values[1] == Py_None)
+        return 0;
+    if (hrpy_import(state, values[1], HRPY_WANT_ARRAY, into))
+        return -1;
+    options->into = hr_value_peek_array(into);
+    return 0;
+}
+
+int hrpy_image_no_direct(PyObject *const *values)
+{
+    int index = values[0] ? PyObject_IsTrue(values[0]) : 0;
+
+    if (index < 0)
+        return -1;
+    if (index)
+        PyErr_SetString(PyExc_ValueError,
+                        "index is for direct calls; a pipeline knows each item's own");
+    else if (values[1] && values[1] != Py_None)
+        PyErr_SetString(PyExc_ValueError,
+                        "out is for direct calls; a pipeline makes its own arrays");
+    else
+        return 0;
+    return -1;
 }

@@ -54,7 +54,7 @@ static PyObject *finish(struct hrpy_state *state, enum hr_status status,
 /* Without what names one frame. */
 static int frames_options(PyObject *const *values, struct hr_image_options *options)
 {
-    if (hrpy_image_options(values, options))
+    if (hrpy_image_options(values, NULL, options))
         return -1;
     if (options->frame == 0)
         return 0;

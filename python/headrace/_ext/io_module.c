@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "image_args.h"
+#include "transform_functions.h"
 
 #define COUNT HRPY_IMAGE_ARG_COUNT
 
@@ -74,24 +75,29 @@ static int read_name(PyObject *arg, PyObject **bytes)
 static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
                             PyObject *kwnames)
 {
-    static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {"load_image", names, COUNT + 2, 1,
-                                              COUNT + 2};
+    static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name", "index",
+                                        "out"};
+    static const struct hrpy_params params = {"load_image", names, COUNT + 4, 1,
+                                              COUNT + 4};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value src = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
     PyObject *name = NULL;
-    PyObject *values[COUNT + 2];
+    struct hr_value into = HR_VALUE_EMPTY;
+    PyObject *values[COUNT + 4];
 
     hrpy_drain_decrefs();
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values + 1, &options) || read_name(values[COUNT + 1], &name))
+        hrpy_image_options(values + 1, NULL, &options) ||
+        read_name(values[COUNT + 1], &name))
         return NULL;
-    if (hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
+    if (hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
+        hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
         result =
             load_detached(state, &src, name ? PyBytes_AS_STRING(name) : NULL, &options);
     hr_value_release(&src);
+    hr_value_release(&into);
     Py_XDECREF(name);
     return result;
 }
@@ -99,17 +105,18 @@ static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t 
 static PyObject *load_image_op(PyObject *module, PyObject *const *args,
                                Py_ssize_t nargs, PyObject *kwnames)
 {
-    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name"};
-    static const struct hrpy_params params = {"load_image", names, COUNT + 1, 0, 0};
+    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name", "index", "out"};
+    static const struct hrpy_params params = {"load_image", names, COUNT + 3, 0, 0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[COUNT + 1];
+    PyObject *values[COUNT + 3];
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values, &options))
+        hrpy_image_options(values, NULL, &options) ||
+        hrpy_image_no_direct(values + COUNT + 1))
         return NULL;
     if (values[COUNT] && values[COUNT] != Py_None) {
         PyErr_SetString(PyExc_ValueError,
@@ -125,10 +132,10 @@ static PyObject *load_image_op(PyObject *module, PyObject *const *args,
 /* ---- load_image_batch ---- */
 
 /* values: width, height, ..., strict. */
-static int read_batch_args(PyObject *const *values, struct hr_image_options *options,
-                           int *strict)
+static int read_batch_args(PyObject *const *values, struct hrpy_slots *slots,
+                           struct hr_image_options *options, int *strict)
 {
-    if (hrpy_image_options(values, options))
+    if (hrpy_image_options(values, slots, options))
         return -1;
     if (options->width == 0 || options->height == 0) {
         PyErr_Format(PyExc_ValueError,
@@ -165,45 +172,55 @@ static PyObject *load_batch_detached(struct hrpy_state *state,
 static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
                                   Py_ssize_t nargs, PyObject *kwnames)
 {
-    static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 2, 3,
-                                              COUNT + 2};
+    static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict", "index",
+                                        "out"};
+    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 4, 3,
+                                              COUNT + 4};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_value srcs = HR_VALUE_EMPTY;
     struct hr_image_options options;
     PyObject *result = NULL;
-    PyObject *values[COUNT + 2];
+    PyObject *values[COUNT + 4];
+    struct hr_value into = HR_VALUE_EMPTY;
+    struct hrpy_slots slots = {0};
     int strict;
 
     hrpy_drain_decrefs();
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        read_batch_args(values + 1, &options, &strict) ||
-        hrpy_import(state, values[0], HRPY_WANT_LIST, &srcs))
+    if (hrpy_parse(&params, args, nargs, kwnames, values))
         return NULL;
-    if (hr_list_size(&srcs) == 0)
-        PyErr_SetString(PyExc_ValueError, "srcs is empty");
-    else
-        result = load_batch_detached(state, &srcs, &options, strict);
+    if (read_batch_args(values + 1, &slots, &options, &strict) == 0 &&
+        hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
+        hrpy_import(state, values[0], HRPY_WANT_LIST, &srcs) == 0) {
+        size_t n = hr_list_size(&srcs);
+
+        if (n == 0)
+            PyErr_SetString(PyExc_ValueError, "srcs is empty");
+        else if (hrpy_slots_check(&slots, (Py_ssize_t)n) == 0)
+            result = load_batch_detached(state, &srcs, &options, strict);
+    }
     hr_value_release(&srcs);
+    hr_value_release(&into);
+    hrpy_slots_fini(&slots);
     return result;
 }
 
 static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
                                      Py_ssize_t nargs, PyObject *kwnames)
 {
-    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict"};
-    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 1, 2,
+    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict", "index", "out"};
+    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 3, 2,
                                               0};
     struct hrpy_state *state = hrpy_state_of_module(module);
     struct hr_image_options options;
     struct hr_op op = {NULL, NULL};
     struct hr_error err = {0};
     enum hr_status status;
-    PyObject *values[COUNT + 1];
+    PyObject *values[COUNT + 3];
     int strict;
 
     if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        read_batch_args(values, &options, &strict))
+        read_batch_args(values, NULL, &options, &strict) ||
+        hrpy_image_no_direct(values + COUNT + 1))
         return NULL;
     status = hr_image_load_batch_op(&options, strict, &op, &err);
     if (status != HR_OK)
@@ -392,16 +409,31 @@ static PyObject *image_simd(PyObject *module, PyObject *ignored)
 PyMethodDef hrpy_io_methods[] = {
     {"load_image", FAST(load_image), METH_FASTCALL | METH_KEYWORDS,
      "load_image($module, src, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ", name=None)\n--\n\nSee headrace.io.load_image."},
+     ", name=None, index=0, out=None)\n--\n\nSee headrace.io.load_image."},
     {"load_image_op", FAST(load_image_op), METH_FASTCALL | METH_KEYWORDS,
      "load_image_op($module, *, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ", name=None)\n--\n\nheadrace.io.load_image with its arguments bound."},
+     ", name=None, index=0, out=None)\n--\n\nheadrace.io.load_image with its "
+     "arguments bound."},
     {"load_image_batch", FAST(load_image_batch), METH_FASTCALL | METH_KEYWORDS,
      "load_image_batch($module, srcs, width, height, " HRPY_IMAGE_SIGNATURE
-     ", strict=True)\n--\n\nSee headrace.io.load_image_batch."},
+     ", strict=True, index=0, out=None)\n--\n\nSee headrace.io.load_image_batch."},
     {"load_image_batch_op", FAST(load_image_batch_op), METH_FASTCALL | METH_KEYWORDS,
      "load_image_batch_op($module, *, width, height, " HRPY_IMAGE_SIGNATURE
-     ", strict=True)\n--\n\nheadrace.io.load_image_batch with its arguments bound."},
+     ", strict=True, index=0, out=None)\n--\n\nheadrace.io.load_image_batch with "
+     "its arguments bound."},
+    {"draw_box", FAST(hrpy_draw_box), METH_FASTCALL,
+     "draw_box($module, width, height, crop, seed, epoch, index, /)\n--\n\n"
+     "What a RandomResizedCrop takes: (top, left, height, width)."},
+    {"draw_flip", FAST(hrpy_draw_flip), METH_FASTCALL,
+     "draw_flip($module, p, seed, epoch, index, /)\n--\n\n"
+     "Whether a picture is flipped."},
+    {"transform", FAST(hrpy_transform), METH_FASTCALL | METH_KEYWORDS,
+     "transform($module, image, width=None, height=None, " HRPY_TRANSFORM_SIGNATURE
+     ", index=0, out=None)\n--\n\nSee headrace.io.transform."},
+    {"transform_op", FAST(hrpy_transform_op), METH_FASTCALL | METH_KEYWORDS,
+     "transform_op($module, *, width=None, height=None, " HRPY_TRANSFORM_SIGNATURE
+     ", index=0, out=None)\n--\n\n"
+     "headrace.io.transform with its arguments bound."},
     {"resize", FAST(resize), METH_FASTCALL | METH_KEYWORDS,
      "resize($module, image, width, height, scale_algo='bicubic')\n--\n\n"
      "See headrace.io.resize."},

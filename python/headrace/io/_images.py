@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace import _ext
-from headrace.io._ops import native
+from headrace.io._ops import native, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from headrace.io._crops import CenterCrop, RandomResizedCrop
     from headrace.io._limits import ImageLimits
-    from headrace.io._ops import ArrayLike, Source
+    from headrace.io._ops import ArrayLike, Source, Writable
 
 PixFmt: TypeAlias = Literal["rgb24", "bgr24", "gray", "rgba", "gray16", "rgb48"]
 Orientation: TypeAlias = Literal["apply", "ignore"]
@@ -23,6 +24,9 @@ Layout: TypeAlias = Literal["HWC", "CHW"]
 # Or such an object: numpy.float32, numpy.dtype("float32"), torch.float32.
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"] | Any
 PerChannel: TypeAlias = "float | Sequence[float]"
+# (top, left, height, width) in pixels of the picture as it is shown.
+Box: TypeAlias = tuple[int, int, int, int]
+Crop: TypeAlias = "Box | CenterCrop | RandomResizedCrop"
 
 
 @native(_ext.load_image_op)
@@ -40,12 +44,19 @@ def load_image(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: Crop | None = None,
+    flip: bool | float = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: Layout = "HWC",
     dtype: DType | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
     exact: bool = False,
+    draft: bool = False,
     name: str | None = None,
+    index: int = 0,
+    out: Writable | None = None,
 ) -> _ext.CPUBuffer:
     """Decode one picture, and scale it when a size is given.
 
@@ -76,6 +87,17 @@ def load_image(
             its rows as far as they go, then zeros. The result's ``truncated`` says so.
             With `False` such a picture is an error.
         limits: What is refused. Default: ``ImageLimits()``.
+        crop: What is taken before it is scaled; the filter does not look beyond it.
+            ``(top, left, height, width)``, in pixels of the picture as it is shown,
+            inside of it; or a `RandomResizedCrop`, which fills the target; or a
+            `CenterCrop`. These two need no ``scale_mode``. Of a JPEG no more than that
+            is decoded, so damage below it is not noticed.
+        flip: `True` mirrors the result left to right; a number is the probability of
+            that.
+        seed: For `RandomResizedCrop` and a probability. What is drawn depends on seed,
+            epoch and the picture's index, in a pipeline its index in the source, and
+            on nothing else.
+        epoch: Another number to draw by.
         layout: ``"HWC"``: (height, width, 3), or ``"CHW"``: (3, height, width).
         dtype: `None` is uint8, 0 to 255. ``"float32"``, ``"float16"``, ``"bfloat16"``
             (or the dtype objects of NumPy and PyTorch) give ``(v / 255 - mean) / std``,
@@ -89,14 +111,21 @@ def load_image(
             its final size, which is faster, and differs from resizing the decoded RGB
             by rounding and clamping. `True` gives the bytes of the longer way, which
             are Pillow's.
+        draft: A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as that is
+            no smaller than what it is scaled to. Faster, but other pixels: Pillow's
+            ``draft``.
         name: Stands for the source in error messages. Default: the path, or
             ``"<bytes>"``.
+        index: The picture's number for draws; not in a pipeline, which knows it.
+        out: Where to write instead of into a new array: a C-contiguous, writable array
+            of the result's shape and dtype, e.g. a NumPy array or a `torch.Tensor`; not
+            in a pipeline. After an error its content is unspecified.
 
     Returns:
         A new, writable `CPUBuffer` of shape (height, width, C), or as `layout` says, C
         and dtype as `pix_fmt` and `dtype` say, rows from top to bottom. ``truncated``
         is a tuple, empty but for what `allow_truncated` kept: then it holds a
-        `SlotFailure`.
+        `SlotFailure`. With ``out``, it is a `CPUBuffer` of that one's memory.
 
     Raises:
         OSError: The file could not be read (`FileNotFoundError` and so on).
@@ -122,12 +151,19 @@ def load_image(
         icc,
         allow_truncated,
         limits,
+        crop,
+        flip,
+        seed,
+        epoch,
         layout,
         dtype,
         mean,
         std,
         exact,
+        draft,
         name,
+        index,
+        writable(out),
     )
 
 
@@ -195,6 +231,10 @@ def load_image_frames(
         icc,
         allow_truncated,
         limits,
+        None,
+        False,
+        0,
+        0,
         layout,
         dtype,
         mean,
@@ -218,12 +258,19 @@ def load_image_batch(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: Crop | Sequence[Box] | None = None,
+    flip: bool | float | Sequence[bool] = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: Layout = "HWC",
     dtype: DType | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
     exact: bool = False,
+    draft: bool = False,
     strict: bool = True,
+    index: int = 0,
+    out: Writable | None = None,
 ) -> _ext.CPUBuffer:
     """Decode pictures into the slots of one array, in the order of their sources.
 
@@ -244,14 +291,22 @@ def load_image_batch(
         allow_truncated: As for `load_image`; such slots are listed in the result's
             ``truncated``, not in its ``failures``.
         limits: As for `load_image`.
+        crop: As for `load_image`, or one box for each source.
+        flip: As for `load_image`, or one bool for each source.
+        seed: As for `load_image`.
+        epoch: As for `load_image`.
         layout: As for `load_image`.
         dtype: As for `load_image`.
         mean: As for `load_image`.
         std: As for `load_image`.
         exact: As for `load_image`.
+        draft: As for `load_image`.
         strict: With `True` the first slot that fails, in order, fails the call, after
             all were tried. With `False` failed slots are zero and listed in the
             result's ``failures``: nothing is dropped, so labels stay aligned.
+        index: The number of the first source for draws, of which the others follow; not
+            in a pipeline, which knows each.
+        out: As for `load_image`.
 
     Returns:
         A new, writable `CPUBuffer` of shape (len(srcs), height, width, C), or
@@ -277,12 +332,19 @@ def load_image_batch(
         icc,
         allow_truncated,
         limits,
+        crop,
+        flip,
+        seed,
+        epoch,
         layout,
         dtype,
         mean,
         std,
         exact,
+        draft,
         strict,
+        index,
+        writable(out),
     )
 
 

@@ -9,6 +9,7 @@ The pipeline builder looks for it and runs the op in C.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from headrace._ext import Op
 
     ArrayLike: TypeAlias = "Buffer | SupportsNumpy"
+    Writable: TypeAlias = ArrayLike
     Source: TypeAlias = "str | PathLike[str] | PathLike[bytes] | ArrayLike"
 
 
@@ -27,6 +29,18 @@ class SupportsNumpy(Protocol):
 
     def numpy(self) -> Any:
         """Return a NumPy array that shares the object's memory."""
+
+
+def writable(out: ArrayLike | None) -> ArrayLike | None:
+    """Show bfloat16 as integers: the protocols of Python have no name for it."""
+    shown: Any = out
+    if out is None or "bfloat16" not in str(getattr(out, "dtype", "")):
+        return out
+    if type(out).__module__.startswith("torch"):
+        shown = shown.view(import_module("torch").int16)
+    elif hasattr(out, "view"):
+        shown = shown.view("int16")
+    return shown  # type: ignore[no-any-return]
 
 
 F = TypeVar("F", bound=Callable[..., object])

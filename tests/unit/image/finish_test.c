@@ -187,7 +187,7 @@ static void channels_first_in_numbers(void)
     float want[36];
 
     for (int i = 0; i < 36; i++)
-        want[i] = i < 12 ? -4 : i < 24 ? -8 : -16;
+        want[i] = i < 12 ? -4.0f : i < 24 ? -8.0f : -16.0f;
     want[5] = 36;
     want[6] = 156;
     want[17] = 72;

@@ -135,7 +135,7 @@ static void arguments_are_checked(void)
     check_refused(floats, 1, 1, HR_ERR_TYPE,
                   "resize: expected uint8 pixels, got float32");
     check_refused(array_of(data, 2, (int64_t[]){2, 2}), 65535, 65535, HR_ERR_LIMIT,
-                  "resize: 1 pictures of 65535 x 65535 x 1 bytes, the limit is "
+                  "resize: 1 pictures of 65535 x 65535 x 1 values, the limit is "
                   "1073741824 bytes");
 }
 
