@@ -83,8 +83,14 @@ fuzz: SECONDS_EACH ?= 60
 fuzz: setup ## look for inputs that break a decoder, SECONDS_EACH=60 for each format
 	@tools/fuzz $(SECONDS_EACH)
 
+.PHONY: model
+model: setup ## every schedule of small plans; the hand-off to consumers in spin
+	@. tools/debian.sh && debian_packages spin
+	@tools/build release
+	@tests/model/check_model.py build/release/tests/model/explore
+
 .PHONY: mutants
-mutants: setup ## break the scheduler in forty ways; the simulation must notice each
+mutants: setup ## break the scheduler in forty ways; tests must notice each
 	@tests/sim/mutants.py
 
 .PHONY: bench

@@ -68,6 +68,12 @@ struct hr_stage_options {
     const char *key_name;  /* apply the op to this field of a record ... */
     int key_index;         /* ... or, with has_key and no key_name, to this one */
     int has_key;
+    /* Most time for one call of the op on one item, up to 10^18; 0: none. Past it the op
+     * is told to end (hr_ctx_cancelled), and the item fails with HR_ERR_DEADLINE, also if
+     * the op succeeds a little later. When it has not ended after as long again (0.1 to
+     * 1 s) its thread is given up and replaced; what it makes then is dropped. Each
+     * retry has the whole time; a call that was given up is not tried again. */
+    int64_t timeout_ns;
 };
 
 /* An empty plan. Threads: a plan is one thread's at a time. Errors: HR_ERR_NOMEM. */
@@ -183,7 +189,8 @@ struct hr_pipeline_options {
     /* Up to 4,096. 0: HEADRACE_THREADS, if that is set; else as many as the process may
      * use (affinity, cgroup), divided by LOCAL_WORLD_SIZE. */
     uint32_t num_threads;
-    int64_t task_deadline_ns; /* a task older than this is told to end; 0: 30 s */
+    int64_t task_deadline_ns; /* a task older than this is told to end, unless its stage
+                                 has a timeout; 0: 30 s */
 };
 
 /* Ownership: takes *plan and nulls it on HR_OK.
@@ -210,7 +217,8 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_next(struct hr_pipeline *pipeline,
                                                    struct hr_error *err);
 
 /* Cancel what is on its way and end the threads. What is ready at the sink stays and can
- * still be taken. Called from inside an op it only requests the end.
+ * still be taken. Called from inside an op it only requests the end. Threads that were
+ * given up by a timeout are not waited for; the log says where they are.
  * Errors: HR_TIMEOUT: a task did not end in time; *err names stage and item. Idempotent;
  * may be called again. Threads: any. Blocks: until the threads ended or deadline_ns. */
 HR_API HR_MUST_USE enum hr_status hr_pipeline_stop(struct hr_pipeline *pipeline,
@@ -243,7 +251,10 @@ struct hr_stage_stats {
      * item. For a stage that makes several items of one: a step, of up to 16 of them.
      * Tasks that were run together count with their mean. */
     uint64_t task_p50_ns, task_p90_ns, task_p99_ns;
-    uint64_t reserved[8]; /* 0 */
+    uint64_t timed_out;   /* calls that took longer than the stage's timeout */
+    uint64_t stuck;       /* threads in it that were given up and have not come back */
+    uint64_t late;        /* calls that were given up and have come back; dropped */
+    uint64_t reserved[5]; /* 0 */
 };
 
 /* Threads: any. Returns the number of stages; fills at most max. The times starved, blocked, ready,

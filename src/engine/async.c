@@ -109,6 +109,7 @@ bool hr__async_stage(const struct hr_pipeline *p, uint32_t i,
         .concurrency = stage->concurrency,
         .state = stage->foreign.state,
         .on_loop = stage->on_loop,
+        .timeout_ns = stage->timeout_ns,
     };
     return true;
 }

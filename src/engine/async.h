@@ -41,7 +41,8 @@ struct hr_async_stage {
     enum hr_async_kind kind;
     uint32_t concurrency; /* tasks that the thread may have at the same time */
     void *state;          /* of the stage's hr_foreign */
-    bool on_loop; /* false: it runs on workers, but may give something to await */
+    bool on_loop;       /* false: it runs on workers, but may give something to await */
+    int64_t timeout_ns; /* of one call; 0: none. The thread sees to it */
 };
 
 enum hr_async_state { HR_ASYNC_RUNS, HR_ASYNC_CANCELLED, HR_ASYNC_ENDED };
@@ -100,6 +101,11 @@ struct hr_async_task *hr__async_exchange(struct hr_pipeline *p,
  * yet. exception: taken or released. */
 void hr__async_fatal(struct hr_pipeline *p, const char *stage,
                      const struct hr_error *err, struct hr_value *exception);
+/* A task of the stage was given up: handed in as failed while it goes on; or, back, it has
+ * come to its end since. */
+void hr__async_left(struct hr_pipeline *p, uint32_t stage, bool back);
+/* "item 3 ('a.jpg')": what the task, which the thread has, is about. */
+void hr__async_describe(const struct hr_async_task *task, char *out, size_t size);
 /* A consumer that waits for the language's lock goes first. */
 void hr__async_let_consumer_in(struct hr_pipeline *p);
 

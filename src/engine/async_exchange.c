@@ -27,11 +27,10 @@ static void append(struct list *list, struct hr_async_task *task)
 
 static void settle(struct hr_pipeline *p, struct hr_async_task *task)
 {
-    struct hr_item *item = p->tasks[task->claim.task].item;
     task->stays = !task->over && (task->call.outcome == HR_TASK_MORE ||
                                   task->call.outcome == HR_TASK_EPOCH);
     if (!task->over)
-        hr__call_settle(&p->stages[task->stage], item, &task->call);
+        hr__call_settle(&p->stages[task->stage], &task->call);
 }
 
 static void finish_locked(struct hr_pipeline *p, struct hr_async_task *task,
@@ -53,6 +52,8 @@ static void finish_locked(struct hr_pipeline *p, struct hr_async_task *task,
             hr__stage_smooth_locked(stage, task->took_ns, !task->stays);
         hr__call_finish_locked(p, &task->claim, call, now_ns, after);
     }
+    stage->timed_out += call->timed_out;
+    call->timed_out = false;
     task->took_ns = 0;
     task->over = task->stays && call->outcome == HR_TASK_FAILED;
 }
@@ -229,6 +230,20 @@ struct hr_async_task *hr__async_exchange(struct hr_pipeline *p,
     } while (finished);
     reenter(p);
     return begin.first;
+}
+
+void hr__async_left(struct hr_pipeline *p, uint32_t stage, bool back)
+{
+    hr__worker_lock(&p->async->worker);
+    p->stages[stage].stuck += back ? UINT32_MAX : 1;
+    p->stages[stage].late += back;
+    hr__engine_unlock_only(p);
+    reenter(p);
+}
+
+void hr__async_describe(const struct hr_async_task *task, char *out, size_t size)
+{
+    hr__item_describe(task->call.item, out, size);
 }
 
 void hr__async_fatal(struct hr_pipeline *p, const char *stage,

@@ -162,7 +162,7 @@ static void end_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED
     p->ended_ns = HR_SYS(now_ns)(); /* not before any event, which other times may be */
     note_failed_stage_locked(p);
     for (uint32_t i = 0; i < p->worker_count; i++)
-        hr__unpark(&p->workers[i].parker);
+        hr__unpark(&p->workers[i]->parker);
     hr__loop_quit(&p->loop);
     atomic_store_explicit(&p->rests, true, memory_order_release); /* pairs with visit */
 }
@@ -203,8 +203,8 @@ static bool any_back_soon_locked(const struct hr_pipeline *p,
                                  int64_t now_ns) HR_ENGINE_LOCKED
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
-        const struct hr_worker *w = &p->workers[i];
-        if (w->parked)
+        const struct hr_worker *w = p->workers[i];
+        if (w->parked || w->lost)
             continue;
         if (w->stage < 0 ||
             (back_soon_locked(p, w->stage) && now_ns - w->since_ns < HR_WAKE_COST_NS))
@@ -219,7 +219,7 @@ static bool any_back_soon_locked(const struct hr_pipeline *p,
 static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
                                 uint32_t ready, int64_t now_ns) HR_ENGINE_LOCKED
 {
-    if (p->parked_count == p->num_threads)
+    if (p->parked_count == p->working)
         return true;
     if (its_stage >= 0 ? !back_soon_locked(p, its_stage)
                        : !any_back_soon_locked(p, now_ns))
@@ -269,7 +269,7 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
 void hr__engine_wake_helper_locked(struct hr_pipeline *p, struct hr_after *after)
 {
     if (p->source_helper >= 0 && !wake_full(after) && hr__source_helper_due_locked(p))
-        hr__engine_wake_add(after, &p->workers[p->source_helper].parker);
+        hr__engine_wake_add(after, &p->workers[p->source_helper]->parker);
     if (p->feed_count > 0)
         hr__feeds_wake_locked(p, after);
 }
@@ -293,7 +293,7 @@ void hr__engine_cancel_locked(struct hr_pipeline *p, int64_t now_ns,
 
 bool hr__stage_may_ride(const struct hr_stage *stage)
 {
-    return stage->is_batched && stage->ema_ns > 0;
+    return stage->is_batched && stage->ema_ns > 0 && stage->timeout_ns == 0;
 }
 
 /* ---- accounts ---- */

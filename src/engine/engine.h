@@ -84,9 +84,13 @@ struct hr_stage {
     bool raises;  /* HR_ON_ERROR_RAISE, */
     bool ordered; /* and first means: in input order */
     struct hr_retry_policy retry;
+    int64_t timeout_ns; /* of one call; 0: none */
     /* under lock */
     uint64_t retried;
-    int64_t ema_ns;     /* smoothed time of one task; 0: not known yet */
+    uint64_t timed_out, late; /* calls past their timeout; those written off that came
+                                 back */
+    uint32_t stuck;           /* threads in it that were written off and are not back */
+    int64_t ema_ns;           /* smoothed time of one task; 0: not known yet */
     int64_t fold_first; /* fold: index of the first item since its last result, or -1 */
     uint64_t busy_ns, awaited_ns, attach_ns, attached_ns; /* of tasks that are over */
     struct hr_stage_times shown; /* with those of running ones, at last */
@@ -149,6 +153,7 @@ struct hr_fork {
     uint32_t stage;
     int64_t item;
     /* under lock */
+    bool listed; /* others may take part */
     uint32_t helpers;
     struct hr_worker *owner;
     struct hr_fork *link;
@@ -173,6 +178,11 @@ struct hr_worker {
     bool started;
     bool parked;
     struct hr_worker *parked_next;
+    bool in_session;
+    struct hr_fork *helping; /* that of another worker whose slots it runs */
+    bool lost;               /* written off: what it had claimed is not its any more */
+    bool left;               /* the thread of this lost one has gone */
+    struct hr_worker *lost_next;
     /* breadcrumb: what it is doing; written under lock */
     int32_t stage;        /* -1: nothing */
     _Atomic int64_t item; /* relaxed; the thread also writes it, between its tasks */
@@ -208,10 +218,11 @@ struct hr_pipeline {
     struct hr_async *async; /* NULL: no stage can come to need an event loop */
     uint32_t read_ahead_prompt, read_ahead_slow; /* items ahead; see source.c */
     uint32_t first_arity; /* items that the stage behind the source needs at once */
-    struct hr_worker *workers;
+    struct hr_worker **workers; /* the pointers are under lock */
     uint32_t worker_count;
     uint32_t num_threads;
     int64_t task_deadline_ns;
+    int64_t shortest_timeout_ns; /* of the stages that have one; 0: none has */
 
     struct hr_mutex lock;
     /* under lock */
@@ -220,8 +231,11 @@ struct hr_pipeline {
     struct hr_task_state *tasks;
     struct hr_worker *parked;
     uint32_t parked_count;
+    uint32_t working; /* workers, without those that are lost */
     struct hr_fork *forks;
-    uint32_t alive; /* threads that have not left yet */
+    uint32_t alive;         /* threads that have not left yet, */
+    uint32_t lost_count;    /* and how many of them are lost */
+    struct hr_worker *lost; /* those that were replaced; kept for the next ones */
     bool started, cancelled, ended, joined;
     int64_t started_ns, ended_ns, foreign_progress_ns;
     uint32_t foreign_active; /* workers inside a session */
@@ -261,7 +275,7 @@ struct hr_pipeline {
     _Atomic(struct hr_trace *) trace;
     struct hr_sink sink;
     struct hr_loop loop;
-    struct hr_timer watchdog;
+    struct hr_timer watchdog, deadlines;
 };
 
 /* For the thread-safety analysis: no thread ever holds the locks of two pipelines, so one
@@ -376,6 +390,34 @@ void hr__retry_sweep_locked(struct hr_pipeline *p, int64_t now_ns,
 
 /* ---- pipeline.c ---- */
 void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number);
+/* NULL: no memory. */
+struct hr_worker *hr__worker_new(struct hr_pipeline *p, uint32_t number);
+
+enum hr_status hr__worker_start_locked(struct hr_pipeline *p, struct hr_worker *w,
+                                       struct hr_error *err) HR_ENGINE_LOCKED;
+/* Nobody but lost threads is left: who waits for the end can go on. */
+void hr__pipeline_tell_stoppers_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+
+/* ---- deadline.c: tasks that take too long ---- */
+void hr__deadlines_init(struct hr_pipeline *p);
+/* The run has begun. */
+void hr__deadlines_start(struct hr_pipeline *p);
+/* Until when the op of a task that begins now may run. */
+int64_t hr__deadline_of(const struct hr_pipeline *p, const struct hr_stage *stage,
+                        int64_t now_ns);
+/* How long after its deadline a task is waited for that was told to end. */
+int64_t hr__deadline_grace(const struct hr_stage *stage);
+/* A native op came back with *status at now_ns. Too late: it has failed. */
+void hr__deadline_judge_locked(struct hr_worker *w, struct hr_item *item,
+                               int64_t now_ns, enum hr_status *status,
+                               struct hr_error *err) HR_ENGINE_LOCKED;
+/* w is lost, and back: from a task of its own, with `item`, or (NULL) from a slot. It
+ * leaves, unless it is needed still. */
+void hr__worker_late_locked(struct hr_worker *w, struct hr_item *item,
+                            struct hr_after *after) HR_ENGINE_LOCKED;
+/* Say once of each lost thread where it is. */
+void hr__deadlines_tell_stuck_locked(struct hr_pipeline *p) HR_ENGINE_LOCKED;
+void hr__deadlines_free_lost(struct hr_pipeline *p);
 
 /* ---- worker.c ---- */
 void *hr__worker_main(void *worker);
@@ -394,6 +436,8 @@ void hr__worker_name(const struct hr_pipeline *p, uint32_t number, char *out,
 void hr__worker_begin(struct hr_worker *w);
 void hr__worker_clear_calls_locked(struct hr_worker *w, uint32_t n,
                                    struct hr_after *after) HR_ENGINE_LOCKED;
+/* Nobody else takes slots of the fork-joins that w owns. */
+void hr__fork_close_locked(struct hr_worker *w) HR_ENGINE_LOCKED;
 /* As hr__park, on the worker's own parker. */
 int hr__worker_park(struct hr_worker *w, int64_t until_ns);
 /* The worker that the calling thread is, or NULL. */
@@ -411,6 +455,8 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call);
 /* Attach; *now_ns is the time before it, and then after it. False: it is refused. */
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns);
+/* w counts no more among those in a session. */
+void hr__session_leave_locked(struct hr_worker *w) HR_ENGINE_LOCKED;
 /* It was refused: the run ends, and the consumer is told why. */
 void hr__session_refused_locked(struct hr_worker *w, uint32_t stage, int64_t now_ns,
                                 struct hr_after *after) HR_ENGINE_LOCKED;
@@ -424,8 +470,7 @@ void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
 /* It has failed already, since its key does not fit. */
 bool hr__call_is_misfit(const struct hr_claim *claim, const struct hr_call *call);
 /* No lock: what has to be done with the values of a call that was made. */
-void hr__call_settle(struct hr_stage *stage, struct hr_item *item,
-                     struct hr_call *call);
+void hr__call_settle(struct hr_stage *stage, struct hr_call *call);
 /* Finish the claim of a map or an expand as the call says. */
 void hr__call_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,
                             struct hr_call *call, int64_t now_ns,

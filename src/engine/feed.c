@@ -102,13 +102,11 @@ static bool ask(struct hr_worker *w, struct hr_stage *stage, struct hr_call *cal
     return true;
 }
 
-static void prepare(struct hr_pipeline *p, const struct hr_claim *claim,
-                    struct hr_call *call)
+static void prepare(const struct hr_claim *claim, struct hr_call *call)
 {
     bool prompt = call->prompt;
-    *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
-                             .grant = prompt ? claim->grant : 1,
-                             .outcome = HR_TASK_DONE};
+    *call =
+        (struct hr_call){.grant = prompt ? claim->grant : 1, .outcome = HR_TASK_DONE};
 }
 
 /* The source is claimed. Lock held on entry and on return; returns the time. */
@@ -122,7 +120,7 @@ static int64_t pull_locked(struct hr_worker *w, struct hr_feed *feed, int64_t no
     int64_t asked_ns = now_ns;
     hr__worker_note_locked(w, (int32_t)feed->stage, feed->index, now_ns);
     hr__engine_unlock(p, after);
-    prepare(p, claim, call);
+    prepare(claim, call);
     bool refused = !claim->closing && !ask(w, stage, call, &now_ns);
     if ((claim->closing || refused) && stage->body == HR_BODY_FOREIGN_SOURCE)
         hr__foreign_close(stage, call);

@@ -1,6 +1,8 @@
 /* item.c - items in chunks that are never given back: a run needs as many as its places. */
 #include "engine/item.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/banned.h"
 
@@ -92,4 +94,13 @@ void hr__item_set_label(struct hr_item *item)
     }
     if (value->cls == &hr_text_class)
         item->label = hr_text_class.share(value);
+}
+
+void hr__item_describe(const struct hr_item *item, char *out, size_t size)
+{
+    if (item->label.cls)
+        (void)snprintf(out, size, "item %lld ('%.80s')", (long long)item->index,
+                       hr_text_peek(&item->label, NULL));
+    else
+        (void)snprintf(out, size, "item %lld", (long long)item->index);
 }

@@ -35,6 +35,9 @@ void hr__item_list_clear(struct hr_item *list);
  * field of a record), shared. */
 void hr__item_set_label(struct hr_item *item);
 
+/* "item 3 ('a.jpg')"; cut where it is too long. */
+void hr__item_describe(const struct hr_item *item, char *out, size_t size);
+
 static inline hr_handle hr__handle_of(struct hr_item *item)
 {
     return (hr_handle)(uintptr_t)item;

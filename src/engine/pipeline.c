@@ -23,7 +23,6 @@
 
 #define DEADLINE_NS 30000000000
 #define GRACE_NS 10000000000
-#define WATCH_MIN_NS 10000000
 
 /* ---- fork ---- */
 
@@ -104,6 +103,14 @@ void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number
                                   .item = -1};
 }
 
+struct hr_worker *hr__worker_new(struct hr_pipeline *p, uint32_t number)
+{
+    struct hr_worker *w = hr__calloc(1, sizeof(*w));
+    if (w)
+        hr__worker_init(p, w, number);
+    return w;
+}
+
 static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *plan,
                                  struct hr_error *err)
 {
@@ -112,15 +119,16 @@ static enum hr_status make_parts(struct hr_pipeline *p, const struct hr_plan *pl
         return status;
     if (hr__sink_init(&p->sink, hr__plan_places(plan, plan->edge_count - 1)) != HR_OK)
         return hr__nomem(err, "pipeline", "its sink", 0);
-    p->workers = hr__calloc(p->worker_count, sizeof(*p->workers));
+    p->workers = hr__calloc(p->worker_count, sizeof(struct hr_worker *));
     p->tasks = hr__calloc(hr__sched_task_count(p->sched), sizeof(*p->tasks));
     if (!p->workers || !p->tasks || !hr__items_reserve(&p->items, items_needed(plan)))
         return hr__nomem(err, "pipeline", "its threads and items", 0);
     for (uint32_t i = 0; i < p->worker_count; i++)
-        hr__worker_init(p, &p->workers[i], i);
+        if (!(p->workers[i] = hr__worker_new(p, i)))
+            return hr__nomem(err, "pipeline", "its threads", 0);
     for (uint32_t i = 0; i < p->feed_count; i++)
         if (!plan->stages[p->feeds[i].stage].on_loop)
-            p->feeds[i].worker = &p->workers[p->worker_count - p->feed_count + i];
+            p->feeds[i].worker = p->workers[p->worker_count - p->feed_count + i];
     status = has_retries(plan) ? hr__retries_init(p, err) : HR_OK;
     return status == HR_OK ? hr__async_new(p, plan, err) : status;
 }
@@ -143,7 +151,10 @@ static void free_all(struct hr_pipeline *p)
     hr__free(p->feeds);
     hr__ledger_fini(&p->ledger);
     hr__items_fini(&p->items);
+    for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
+        hr__free(p->workers[i]);
     hr__free(p->workers);
+    hr__deadlines_free_lost(p);
     hr__free(p->tasks);
     hr__retries_fini(p);
     hr__sched_free(&p->sched);
@@ -158,8 +169,6 @@ void hr__pipeline_unref(struct hr_pipeline *p)
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1)
         free_all(p);
 }
-
-static int64_t watch(void *cookie, int64_t now_ns);
 
 enum hr_status hr_pipeline_new(struct hr_plan **plan,
                                const struct hr_pipeline_options *options,
@@ -201,7 +210,6 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     bool helper = (*plan)->sched_stages[0].lane == HR_LANE_SOURCE;
     p->worker_count = p->num_threads + helper + p->feed_count;
     p->source_helper = helper ? (int32_t)p->num_threads : -1;
-    p->watchdog = (struct hr_timer){.fn = watch, .cookie = p};
     status = make_parts(p, *plan, err);
     if (status != HR_OK) {
         free_all(p);
@@ -213,6 +221,7 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
     p->edge_count = (*plan)->edge_count;
     (*plan)->edges = NULL;
     mark_batched(p);
+    hr__deadlines_init(p);
     (*plan)->stages = NULL;
     (*plan)->count = 0;
     hr_plan_free(plan);
@@ -222,12 +231,11 @@ enum hr_status hr_pipeline_new(struct hr_plan **plan,
 
 /* ---- starting ---- */
 
-static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
-                                          struct hr_error *err) HR_ENGINE_LOCKED
+enum hr_status hr__worker_start_locked(struct hr_pipeline *p, struct hr_worker *w,
+                                       struct hr_error *err)
 {
-    struct hr_worker *w = &p->workers[i];
-    bool helper = (int32_t)i == p->source_helper;
-    bool feed = i >= p->worker_count - p->feed_count;
+    bool helper = (int32_t)w->number == p->source_helper;
+    bool feed = w->number >= p->worker_count - p->feed_count;
     atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
     p->alive++;
     int code = HR_SYS(thread_start)(&w->thread,
@@ -242,7 +250,7 @@ static enum hr_status start_worker_locked(struct hr_pipeline *p, uint32_t i,
     p->alive--;
     atomic_fetch_sub_explicit(&p->refs, 1, memory_order_relaxed);
     return hr_error_set(err, HR_ERR_THREAD, "pipeline", code,
-                        "thread %u of %u could not be started: %s", i + 1,
+                        "thread %u of %u could not be started: %s", w->number + 1,
                         p->worker_count, strerror(code));
 }
 
@@ -252,18 +260,19 @@ static enum hr_status start_threads_locked(struct hr_pipeline *p,
 {
     enum hr_status status = HR_OK;
     if (p->source_helper >= 0)
-        status = start_worker_locked(p, (uint32_t)p->source_helper, err);
+        status = hr__worker_start_locked(p, p->workers[p->source_helper], err);
     for (uint32_t i = 0; i < p->feed_count && status == HR_OK; i++)
         if (p->feeds[i].worker)
-            status = start_worker_locked(p, p->feeds[i].worker->number, err);
+            status = hr__worker_start_locked(p, p->feeds[i].worker, err);
     if (status != HR_OK)
         return status;
     uint32_t wanted = p->num_threads, n = 0;
-    while (n < wanted && (status = start_worker_locked(p, n, err)) == HR_OK)
+    while (n < wanted &&
+           (status = hr__worker_start_locked(p, p->workers[n], err)) == HR_OK)
         n++;
     if (n == 0)
         return status;
-    p->num_threads = n;
+    p->num_threads = p->working = n;
     if (n < wanted)
         hr__log(HR_LOG_WARNING, "only %u of %u threads could be started: %s", n, wanted,
                 err->text);
@@ -301,10 +310,9 @@ enum hr_status hr_pipeline_start(struct hr_pipeline *p, struct hr_error *err)
     status = start_threads_locked(p, err);
     if (status != HR_OK)
         hr__engine_cancel_locked(p, p->started_ns, &after);
-    p->watchdog.due_ns = p->started_ns + p->task_deadline_ns;
     hr__engine_unlock(p, &after);
     if (status == HR_OK)
-        hr__loop_add(&p->loop, &p->watchdog);
+        hr__deadlines_start(p);
     hr__pipeline_unref(p);
     return status; /* threads that did start end by the cancel, and are joined by stop */
 }
@@ -321,32 +329,6 @@ enum hr_status hr__pipeline_require_started(struct hr_pipeline *p, struct hr_err
     return usable ? HR_OK
                   : hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                                  "the pipeline has not been started");
-}
-
-/* ---- the watchdog: tasks that are over their deadline are told by name ---- */
-
-static int64_t watch(void *cookie, int64_t now_ns)
-{
-    struct hr_pipeline *p = cookie;
-    hr__engine_lock(p);
-    int64_t next_ns = hr__async_watch_locked(p, now_ns);
-    for (uint32_t i = 0; i < p->worker_count; i++) {
-        struct hr_worker *w = &p->workers[i];
-        if (w->stage < 0 || w->reported || !w->started)
-            continue;
-        int64_t due_ns = w->since_ns + p->task_deadline_ns;
-        if (due_ns > now_ns) {
-            next_ns = due_ns < next_ns ? due_ns : next_ns;
-            continue;
-        }
-        w->reported = true;
-        hr__log(HR_LOG_WARNING, "%s: item %lld is still running after %.3g s",
-                p->stages[w->stage].name,
-                (long long)atomic_load_explicit(&w->item, memory_order_relaxed),
-                (double)(now_ns - w->since_ns) / 1e9);
-    }
-    hr__engine_unlock_only(p);
-    return next_ns < now_ns + WATCH_MIN_NS ? now_ns + WATCH_MIN_NS : next_ns;
 }
 
 /* ---- ending ---- */
@@ -395,7 +377,16 @@ static void unlist_stopper_locked(struct hr_pipeline *p,
     *at = waiter->next;
 }
 
-/* Lock held, dropped while waiting. False: the deadline passed. */
+void hr__pipeline_tell_stoppers_locked(struct hr_pipeline *p)
+{
+    if (p->alive > p->lost_count)
+        return;
+    for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
+        hr__unpark(&waiter->parker);
+}
+
+/* Wait for all threads that are not lost. Lock held, dropped while waiting. False: the
+ * deadline passed. */
 static bool await_threads_locked(struct hr_pipeline *p,
                                  int64_t deadline_ns) HR_ENGINE_LOCKED
 {
@@ -403,13 +394,13 @@ static bool await_threads_locked(struct hr_pipeline *p,
     hr__parker_init(&waiter.parker);
     p->stoppers = &waiter;
     bool in_time = true;
-    while (p->alive > 0 && in_time) {
+    while (p->alive > p->lost_count && in_time) {
         hr__engine_unlock_only(p);
         in_time = hr__park(&waiter.parker, deadline_ns) != ETIMEDOUT;
         hr__engine_lock(p);
     }
     unlist_stopper_locked(p, &waiter);
-    return p->alive == 0;
+    return p->alive == p->lost_count;
 }
 
 static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
@@ -417,7 +408,7 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
 {
     const struct hr_worker *oldest = NULL;
     for (uint32_t i = 0; i < p->worker_count; i++) {
-        const struct hr_worker *w = &p->workers[i];
+        const struct hr_worker *w = p->workers[i];
         if (w->stage >= 0 && (!oldest || w->since_ns < oldest->since_ns))
             oldest = w;
     }
@@ -439,11 +430,19 @@ static enum hr_status say_who_is_stuck_locked(struct hr_pipeline *p,
                         p->alive);
 }
 
+/* Those that ended. What is lost and could not be replaced ends by itself. */
 static void join_threads(struct hr_pipeline *p)
 {
-    for (uint32_t i = 0; i < p->worker_count; i++)
-        if (p->workers[i].started)
-            (void)pthread_join(p->workers[i].thread, NULL);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct hr_worker *w = p->workers[i];
+        hr__engine_lock(p);
+        bool lost = w->lost && !w->left;
+        hr__engine_unlock_only(p);
+        if (lost)
+            (void)pthread_detach(w->thread);
+        else if (w->started)
+            (void)pthread_join(w->thread, NULL);
+    }
 }
 
 /* In an op or in the source of p: such a thread can't wait for the end of p. */
@@ -477,6 +476,7 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
     }
     bool mine = p->started && !p->joined;
     p->joined = true;
+    hr__deadlines_tell_stuck_locked(p);
     hr__engine_unlock_only(p);
     if (mine) {
         join_threads(p);
@@ -498,8 +498,8 @@ static void leave_threads_behind(struct hr_pipeline *p)
     if (!mine)
         return;
     for (uint32_t i = 0; i < p->worker_count; i++)
-        if (p->workers[i].started)
-            (void)pthread_detach(p->workers[i].thread);
+        if (p->workers[i]->started)
+            (void)pthread_detach(p->workers[i]->thread);
     hr__loop_stop(&p->loop);
     if (alive > 0 && !is_inside(p))
         hr__log(HR_LOG_WARNING, "%u threads were left behind, still busy", alive);

@@ -15,6 +15,8 @@ enum { STAGES_MAX = HR_SCHED_STAGES_MAX };
  * what as many tasks as `concurrency` may hold. */
 enum { CONCURRENCY_MAX = 4096 };
 
+#define TIMEOUT_MAX_NS INT64_C(1000000000000000000) /* added to a time it fits */
+
 enum hr_status hr_plan_new(struct hr_plan **out, struct hr_error *err)
 {
     *out = hr__calloc(1, sizeof(**out));
@@ -133,6 +135,15 @@ static struct hr_stage *last(struct hr_plan *plan)
     return &plan->stages[plan->count - 1];
 }
 
+static enum hr_status check_timeout(int64_t timeout_ns, struct hr_error *err)
+{
+    if (timeout_ns >= 0 && timeout_ns <= TIMEOUT_MAX_NS)
+        return HR_OK;
+    return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
+                        "timeout_ns: %lld is not from 0 (none) to 10^18",
+                        (long long)timeout_ns);
+}
+
 static enum hr_status check_options(const struct hr_stage_options *options,
                                     struct hr_error *err)
 {
@@ -148,6 +159,8 @@ static enum hr_status check_options(const struct hr_stage_options *options,
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "concurrency: %u is over %d", options->concurrency,
                             CONCURRENCY_MAX);
+    if (check_timeout(options->timeout_ns, err) != HR_OK)
+        return HR_ERR_ARG;
     if (options->order != HR_OUTPUT_COMPLETION && options->order != HR_OUTPUT_INPUT)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "order: %d is none of enum hr_output_order",
@@ -167,6 +180,7 @@ static enum hr_status apply_options(struct hr_plan *plan,
         options->order == HR_OUTPUT_INPUT ? HR_ORDER_INPUT : HR_ORDER_COMPLETION;
     if (options->limit_failures)
         sched->failures_max = options->max_failures;
+    stage->timeout_ns = options->timeout_ns;
     sched->fraction_num = options->fraction_num;
     sched->fraction_den = options->fraction_den;
     stage->key =
@@ -352,6 +366,17 @@ enum hr_status hr__plan_foreign_pipe(struct hr_plan *plan, struct hr_foreign *fo
     return HR_OK;
 }
 
+enum hr_status hr__plan_timeout(struct hr_plan *plan, int64_t timeout_ns,
+                                struct hr_error *err)
+{
+    enum hr_status status = check_last(plan, err);
+    if (status == HR_OK)
+        status = check_timeout(timeout_ns, err);
+    if (status == HR_OK)
+        last(plan)->timeout_ns = timeout_ns;
+    return status;
+}
+
 void hr__plan_on_loop(struct hr_plan *plan)
 {
     last(plan)->on_loop = true;
@@ -363,6 +388,11 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      const struct hr_stage_options *options,
                                      struct hr_error *err)
 {
+    if (options && options->timeout_ns != 0)
+        return hr_error_set(
+            err, HR_ERR_ARG, "pipeline", 0,
+            "timeout_ns: an aggregator has none, since it is one object "
+            "for all calls");
     enum hr_status status = add_pipe(plan, HR_STAGE_FOLD, HR_BODY_FOREIGN_FOLD,
                                      HR_LANE_FOREIGN, "aggregate", options, err);
     if (status != HR_OK)

@@ -10,16 +10,19 @@
 #include "headrace/pipeline.h"
 #include "sched/sched.h"
 
+struct hr_item;
+
 /* One call of a foreign stage's op. The engine fills the first part. */
 struct hr_call {
-    struct hr_value *in; /* the item or the field that the stage works on. The call
+    struct hr_value *in;  /* the item or the field that the stage works on. The call
                                takes the value (leaves it empty) unless it fails before;
                                NULL for a source, for a continued expand, and for the
                                flush of a fold */
-    void **iterator;     /* expand: the task's state between calls, NULL at first; a
+    void *iterator;       /* expand: the task's state between calls, NULL at first; a
                                call that ends the task leaves NULL */
-    uint32_t grant;      /* most outputs to give */
-    bool quick;          /* source: so many take it a moment; no need for a clock */
+    struct hr_item *item; /* the engine's: what it is about, or NULL */
+    uint32_t grant;       /* most outputs to give */
+    bool quick;           /* source: so many take it a moment; no need for a clock */
 
     enum hr_task_outcome outcome;
     uint32_t out_count;
@@ -32,7 +35,8 @@ struct hr_call {
         prompt; /* source: it never waits, so that several items may be asked at once */
     bool fatal; /* HR_TASK_FAILED: ends the whole pipeline (SystemExit) */
     bool again; /* HR_TASK_FAILED: *in is as before, and the call may be made again */
-    bool awaits; /* HR_TASK_DONE of a map: out[0] is to be awaited on the event loop,
+    bool timed_out; /* HR_TASK_FAILED, on the event loop: by the stage's timeout */
+    bool awaits;    /* HR_TASK_DONE of a map: out[0] is to be awaited on the event loop,
                     and is no output yet; no further calls were made */
 };
 
@@ -90,6 +94,10 @@ enum hr_status hr__plan_foreign_fold(struct hr_plan *plan, struct hr_foreign *fo
                                      const struct hr_stage_options *options,
                                      struct hr_error *err);
 
+/* The stage added last has this timeout; see hr_stage_options. Errors: HR_ERR_ARG,
+ * HR_ERR_STATE (there is none). */
+enum hr_status hr__plan_timeout(struct hr_plan *plan, int64_t timeout_ns,
+                                struct hr_error *err);
 /* A router (see hr_plan_route): a call takes the item, and gives it as its output with the
  * number of the path. */
 enum hr_status hr__plan_foreign_route(struct hr_plan *plan, const char *name,

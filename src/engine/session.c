@@ -74,14 +74,17 @@ bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
     return true;
 }
 
+void hr__session_leave_locked(struct hr_worker *w)
+{
+    w->pipeline->foreign_active -= w->in_session;
+    w->in_session = false;
+}
+
 /* ---- claiming ---- */
 
-static void prepare_call(struct hr_call *call, struct hr_value *in, void **iterator,
-                         uint32_t grant)
+static void prepare_call(struct hr_call *call, struct hr_value *in)
 {
     call->in = in;
-    call->iterator = iterator;
-    call->grant = grant;
     call->outcome = HR_TASK_FAILED;
     call->out_count = 0;
     call->end_ns = 0;
@@ -90,6 +93,7 @@ static void prepare_call(struct hr_call *call, struct hr_value *in, void **itera
     call->fatal = false;
     call->again = false;
     call->awaits = false;
+    call->timed_out = false;
 }
 
 /* When its key does not fit the call has failed before it is made; it keeps its place, for
@@ -98,12 +102,11 @@ void hr__call_ready(struct hr_pipeline *p, const struct hr_claim *claim,
                     struct hr_call *call)
 {
     struct hr_stage *stage = &p->stages[claim->stage];
-    struct hr_task_state *state = &p->tasks[claim->task];
     struct hr_value *field = NULL;
     struct hr_error err = {0};
     if (claim->input_count > 0)
-        field = hr__key_field(&stage->key, &state->item->value, &err);
-    prepare_call(call, field, &state->iterator, call->grant);
+        field = hr__key_field(&stage->key, &call->item->value, &err);
+    prepare_call(call, field);
     if (err.status != HR_OK)
         call->error = err;
 }
@@ -133,6 +136,8 @@ void hr__call_note_locked(struct hr_pipeline *p, const struct hr_claim *claim,
     else if (claim->first)
         p->tasks[claim->task] = (struct hr_task_state){
             .item = claim->input_count > 0 ? hr__item_of(claim->inputs[0]) : NULL};
+    call->item = p->tasks[claim->task].item;
+    call->iterator = p->tasks[claim->task].iterator;
 }
 
 /* What is due for another attempt goes first. */
@@ -225,17 +230,17 @@ static void wrap_in_records(struct hr_stage *stage, struct hr_value *item,
 /* No lock: the run does not want this task any more. */
 void hr__foreign_close(struct hr_stage *stage, struct hr_call *call)
 {
-    if (*call->iterator)
-        stage->foreign.cls->drop_iterator(stage->foreign.state, *call->iterator);
-    *call->iterator = NULL;
+    if (call->iterator)
+        stage->foreign.cls->drop_iterator(stage->foreign.state, call->iterator);
+    call->iterator = NULL;
     call->outcome = HR_TASK_DONE;
 }
 
 /* The output of a map goes into its item, those of an expand into records. */
-void hr__call_settle(struct hr_stage *stage, struct hr_item *item, struct hr_call *call)
+void hr__call_settle(struct hr_stage *stage, struct hr_call *call)
 {
     if (stage->body == HR_BODY_FOREIGN_EXPAND && stage->key.used && call->out_count > 0)
-        wrap_in_records(stage, &item->value, call);
+        wrap_in_records(stage, &call->item->value, call);
     bool keeps_item =
         stage->body == HR_BODY_FOREIGN_MAP || stage->body == HR_BODY_FOREIGN_ROUTE;
     if (!keeps_item || call->outcome != HR_TASK_DONE || call->awaits || !call->in ||
@@ -259,7 +264,7 @@ static uint32_t run_calls(struct hr_worker *w, uint32_t n, int64_t until_ns)
     size_t made =
         stage->foreign.cls->run(stage->foreign.state, w->calls, ready, until_ns);
     for (size_t i = 0; i < made; i++)
-        hr__call_settle(stage, p->tasks[w->claims[i].task].item, &w->calls[i]);
+        hr__call_settle(stage, &w->calls[i]);
     struct hr_call *last = &w->calls[made - 1];
     if (last->awaits && !hr__async_ensure(p))
         hr__call_cannot_await(p, stage, last);
@@ -310,6 +315,7 @@ static void finish_expand_locked(struct hr_pipeline *p, const struct hr_claim *c
     hr_handle handles[HR_SCHED_GRANT_MAX];
     uint32_t n = hr__engine_wrap_locked(p, claim->stage, item, call->out,
                                         call->out_count, handles);
+    state->iterator = call->iterator;
     if (call->fatal)
         fatal_locked(p, &p->stages[claim->stage], item, call, now_ns, after);
     if (call->outcome == HR_TASK_FAILED)
@@ -451,7 +457,7 @@ static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32
     struct hr_pipeline *p = w->pipeline;
     struct hr_trace_what what = {.stage = (int32_t)w->claims[0].stage};
     for (uint32_t i = 0; i < made && !w->claims[0].closing; i++) {
-        const struct hr_item *item = p->tasks[w->claims[i].task].item;
+        const struct hr_item *item = w->calls[i].item;
         int64_t end_ns =
             i + 1 < made && w->calls[i].end_ns ? w->calls[i].end_ns : round_end_ns;
         what.item = item ? item->index : -1; /* -1: a flush */
@@ -466,8 +472,22 @@ static void trace_calls(struct hr_trace_ring *trace, struct hr_worker *w, uint32
     }
 }
 
+/* The one call that w made was written off meanwhile. Lock held on entry and on return. */
+static void drop_late_locked(struct hr_worker *w,
+                             struct hr_after *after) HR_ENGINE_LOCKED
+{
+    struct hr_pipeline *p = w->pipeline;
+    struct hr_call *call = &w->calls[0];
+    struct hr_stage *stage = &p->stages[w->claims[0].stage];
+    hr__worker_late_locked(w, call->item, after);
+    hr__engine_unlock(p, after);
+    hr__foreign_close(stage, call);
+    hr__call_clear(call);
+    hr__worker_lock(w);
+}
+
 /* Run w->claims[0 … n-1], in rounds while calls take longer than a slice. Lock held on
- * entry and on return. False: the runtime is ending. */
+ * entry and on return. False: the runtime is ending, or the call came too late. */
 static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
                              int64_t *slice_end_ns,
                              struct hr_after *after) HR_ENGINE_LOCKED
@@ -476,7 +496,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
     struct hr_stage *stage = &p->stages[w->claims[0].stage];
     bool ready = false;
     while (n > 0) {
-        struct hr_item *item = p->tasks[w->claims[0].task].item;
+        const struct hr_item *item = w->calls[0].item;
         int64_t asked_ns = *now_ns;
         hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
                                asked_ns);
@@ -509,6 +529,10 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         if (trace)
             trace_calls(trace, w, made, begin_ns, *now_ns);
         hr__worker_lock(w);
+        if (w->lost) {
+            drop_late_locked(w, after);
+            return false;
+        }
         stage->attach_ns += (uint64_t)waited_ns;
         stage->attached_ns += (uint64_t)(*now_ns - begin_ns);
         made = finish_calls_locked(w, made, n, *now_ns - begin_ns, *now_ns, after);
@@ -530,6 +554,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     int64_t slice_end_ns = now_ns + SLICE_NS;
     uint32_t n;
     p->foreign_active++;
+    w->in_session = true;
     while ((n = claim_locked(w, now_ns)) > 0) {
         enum hr_stage_body body = p->stages[w->claims[0].stage].body;
         if (body == HR_BODY_COLLATE || body == HR_BODY_SPREAD) {
@@ -542,7 +567,7 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
             break;
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
-    p->foreign_active--;
+    hr__session_leave_locked(w);
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);

@@ -221,13 +221,10 @@ static struct ask ask_locked(const struct hr_pipeline *p,
                         hr__source_is_quick_locked(p)};
 }
 
-static void prepare_source_call(struct hr_pipeline *p, const struct hr_claim *claim,
-                                struct ask ask, struct hr_call *call)
+static void prepare_source_call(struct ask ask, struct hr_call *call)
 {
-    *call = (struct hr_call){.iterator = &p->tasks[claim->task].iterator,
-                             .grant = ask.grant,
-                             .quick = ask.quick,
-                             .outcome = HR_TASK_FAILED};
+    *call = (struct hr_call){
+        .grant = ask.grant, .quick = ask.quick, .outcome = HR_TASK_FAILED};
 }
 
 /* ---- the helper, and a thread that is attached anyway ---- */
@@ -273,7 +270,7 @@ bool hr__source_pull_attached_locked(struct hr_worker *w, int64_t *now_ns,
         return false;
     struct ask ask = ask_locked(p, &w->claims[0]);
     hr__engine_unlock(p, after);
-    prepare_source_call(p, &w->claims[0], ask, &w->calls[0]);
+    prepare_source_call(ask, &w->calls[0]);
     ask_source_locked(w, now_ns, *now_ns + PULL_SLICE_NS, after);
     hr__engine_pump_locked(p, *now_ns, after);
     return true;
@@ -313,7 +310,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
     hr__worker_note_locked(w, 0, p->source_index, asked_ns);
     atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed); /* stats.c */
     hr__engine_unlock(p, after);
-    prepare_source_call(p, claim, ask, call);
+    prepare_source_call(ask, call);
     bool entered = !claim->closing && hr__session_enter(w, now_ns);
     if (!entered) {
         hr__foreign_close(stage, call);
@@ -331,7 +328,7 @@ static void pull_locked(struct hr_worker *w, int64_t *now_ns,
            claim_more_locked(w, *now_ns, after)) {
         ask = ask_locked(p, claim);
         hr__engine_unlock(p, after);
-        prepare_source_call(p, claim, ask, call);
+        prepare_source_call(ask, call);
         ask_source_locked(w, now_ns, slice_end_ns, after);
     }
     stage->attach_ns += (uint64_t)waited_ns;
@@ -419,7 +416,7 @@ static void pull_refill(struct hr_pipeline *p, struct ask ask, int64_t now_ns,
     /* relaxed: for this thread; see hr__pipeline_in_source */
     atomic_fetch_add_explicit(&p->in_source, 1, memory_order_relaxed);
     hr__call_clear(&p->refill_call); /* of the time before */
-    prepare_source_call(p, &p->refill_claim, ask, &p->refill_call);
+    prepare_source_call(ask, &p->refill_call);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
     atomic_fetch_sub_explicit(&p->in_source, 1, memory_order_relaxed); /* above */
     refills = refill.outer;

@@ -41,8 +41,8 @@ static void show_times_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     struct hr_stage_times times = {stage->busy_ns, stage->awaited_ns, stage->attach_ns,
                                    stage->attached_ns};
     for (uint32_t k = 0; k < p->worker_count; k++)
-        if (p->workers[k].stage == (int32_t)i)
-            add_running_locked(p, &p->workers[k], now_ns, &times);
+        if (p->workers[k]->stage == (int32_t)i)
+            add_running_locked(p, p->workers[k], now_ns, &times);
     stage->shown.busy_ns = max_u64(stage->shown.busy_ns, times.busy_ns);
     times.awaited_ns += (uint64_t)hr__async_in_flight_locked(p, i, now_ns);
     stage->shown.awaited_ns = max_u64(stage->shown.awaited_ns, times.awaited_ns);
@@ -69,6 +69,9 @@ static void fill_stage_locked(struct hr_pipeline *p, uint32_t i, int64_t now_ns,
     out->failed = counts.failed;
     out->retried = stage->retried;
     out->released = counts.released;
+    out->timed_out = stage->timed_out;
+    out->stuck = stage->stuck;
+    out->late = stage->late;
     out->running = counts.running;
     out->queued = counts.queued;
     for (uint32_t e = 0; e < p->edge_count; e++) {

@@ -231,7 +231,7 @@ static void publish_locked(struct hr_pipeline *p,
 {
     /* pair with hr__worker_trace and hr__pipeline_trace_ring */
     for (uint32_t i = 0; i < p->worker_count; i++)
-        atomic_store_explicit(&p->workers[i].trace, trace ? &trace->workers[i] : NULL,
+        atomic_store_explicit(&p->workers[i]->trace, trace ? &trace->workers[i] : NULL,
                               memory_order_release);
     atomic_store_explicit(&p->trace, trace, memory_order_release);
 }

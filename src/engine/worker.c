@@ -137,6 +137,7 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
 {
     struct hr_pipeline *p = w->pipeline;
     fork->helpers++;
+    w->helping = fork;
     hr__worker_note_locked(w, (int32_t)fork->stage, fork->item, now_ns);
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
@@ -149,6 +150,9 @@ static int64_t help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t no
     p->stages[fork->stage].busy_ns += (uint64_t)(end_ns - now_ns);
     if (--fork->helpers == 0)
         hr__engine_wake_add(after, &fork->owner->parker);
+    w->helping = NULL;
+    if (w->lost)
+        hr__worker_late_locked(w, NULL, after);
     hr__worker_note_locked(w, -1, -1, end_ns);
     return end_ns;
 }
@@ -157,9 +161,22 @@ static void fork_unlink_locked(struct hr_pipeline *p,
                                struct hr_fork *fork) HR_ENGINE_LOCKED
 {
     struct hr_fork **at = &p->forks;
+    if (!fork->listed)
+        return;
     while (*at != fork)
         at = &(*at)->link;
     *at = fork->link;
+    fork->listed = false;
+}
+
+void hr__fork_close_locked(struct hr_worker *w)
+{
+    struct hr_pipeline *p = w->pipeline;
+    for (struct hr_fork *fork = p->forks, *next; fork; fork = next) {
+        next = fork->link;
+        if (fork->owner == w)
+            fork_unlink_locked(p, fork);
+    }
 }
 
 void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie)
@@ -177,9 +194,11 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
     if (n > 1) {
         hr__engine_lock(p);
         fork.link = p->forks;
-        p->forks = &fork;
+        fork.listed = !w->lost; /* else nobody may come in who would be lost, too */
+        if (fork.listed)
+            p->forks = &fork;
         size_t wanted = n - 1 < HR_WAKE_MAX ? n - 1 : HR_WAKE_MAX;
-        for (size_t i = 0; i < wanted && p->parked; i++)
+        for (size_t i = 0; fork.listed && i < wanted && p->parked; i++)
             hr__engine_wake_one_locked(p, &after); /* they wake more, if need be */
         hr__engine_unlock(p, &after);
     }
@@ -351,9 +370,8 @@ static enum hr_status run_one(struct hr_worker *w, uint32_t i)
     const struct hr_claim *claim = &w->claims[i];
     w->calls[i].error.status = HR_OK;
     /* relaxed: for messages only */
-    atomic_store_explicit(&w->item, hr__item_of(claim->inputs[0])->index,
-                          memory_order_relaxed);
-    return run_op(w, &w->pipeline->stages[claim->stage], hr__item_of(claim->inputs[0]),
+    atomic_store_explicit(&w->item, w->calls[i].item->index, memory_order_relaxed);
+    return run_op(w, &w->pipeline->stages[claim->stage], w->calls[i].item,
                   &w->calls[i].error);
 }
 
@@ -364,16 +382,13 @@ static void finish_op_locked(struct hr_worker *w, uint32_t i, enum hr_status sta
     const struct hr_claim *claim = &w->claims[i];
     struct hr_error *err = &w->calls[i].error;
     struct hr_value none = HR_VALUE_EMPTY;
-    if (status == HR_CANCELLED && !p->cancelled) /* told to end because it was late */
-        status = hr_error_set(err, HR_ERR_DEADLINE, "pipeline", 0,
-                              "stage '%s' took longer than its deadline",
-                              p->stages[claim->stage].name);
+    hr__deadline_judge_locked(w, w->calls[i].item, end_ns, &status, err);
     bool again = outcome_of(status) == HR_TASK_FAILED &&
                  (p->stages[claim->stage].retry.statuses >> status & 1) != 0;
     if (hr__retry_later_locked(p, claim, again, end_ns, after))
         return;
-    hr__engine_finish_item_locked(p, claim, hr__item_of(claim->inputs[0]),
-                                  outcome_of(status), err, &none, end_ns, after);
+    hr__engine_finish_item_locked(p, claim, w->calls[i].item, outcome_of(status), err,
+                                  &none, end_ns, after);
 }
 
 /* w->claims[0 … n-1], one after another. */
@@ -381,17 +396,23 @@ static int64_t run_op_tasks(struct hr_worker *w, uint32_t n, int64_t now_ns,
                             struct hr_after *after) HR_ACQUIRE(hr__engine_role)
 {
     struct hr_trace_ring *trace = hr__worker_trace(w);
+    int64_t begun_ns = now_ns;
     enum hr_status status[HR_SCHED_GRANT_MAX];
     for (uint32_t i = 0; i < n; i++) {
         status[i] = run_one(w, i);
         if (trace)
-            now_ns = hr__trace_task(trace, &w->claims[i],
-                                    hr__item_of(w->claims[i].inputs[0]), now_ns);
+            now_ns = hr__trace_task(trace, &w->claims[i], w->calls[i].item, now_ns);
     }
     int64_t end_ns = HR_SYS(now_ns)();
     hr__worker_lock(w);
+    if (w->lost) {
+        hr__worker_late_locked(w, w->calls[0].item, after);
+        return end_ns;
+    }
     for (uint32_t i = 0; i < n; i++)
         finish_op_locked(w, i, status[i], end_ns, after);
+    hr__stage_account_locked(&w->pipeline->stages[w->claims[0].stage],
+                             end_ns - begun_ns, n);
     return end_ns;
 }
 
@@ -568,13 +589,17 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
     uint32_t count = ride_locked(w, now_ns);
     for (uint32_t i = 0; claim->stage == 1 && i < count; i++)
         hr__source_taken_locked(p, &w->claims[i], now_ns);
+    /* Claims borrow their inputs of the scheduler, which may have use for the place when
+     * a late op comes back. */
+    for (uint32_t i = 0; stage->body == HR_BODY_OP && i < count; i++)
+        w->calls[i].item = hr__item_of(w->claims[i].inputs[0]);
     if (claim->first && stage->body == HR_BODY_OP)
         p->tasks[claim->task].attempts = 0;
     int64_t index = item_index_locked(p, claim);
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     bool quick = hr__source_is_quick_locked(p);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
-    w->ctx.base.deadline_ns = now_ns + p->task_deadline_ns;
+    w->ctx.base.deadline_ns = hr__deadline_of(p, stage, now_ns);
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_wake_helper_locked(p, after);
     if (!w->attached) /* else at the end of the session */
@@ -598,8 +623,8 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         end_ns = run_source_task(w, claim, grant, quick, now_ns, after);
         break;
     }
-    if (stage->body != HR_BODY_SOURCE && !claim->closing)
-        hr__stage_account_locked(stage, end_ns - now_ns, count);
+    if (stage->body != HR_BODY_SOURCE && stage->body != HR_BODY_OP && !claim->closing)
+        hr__stage_account_locked(stage, end_ns - now_ns, 1);
     if (stage->body != HR_BODY_OP && !claim->closing)
         trace_other_locked(w, index, now_ns, end_ns);
     hr__worker_note_locked(w, -1, -1, end_ns);
@@ -660,7 +685,7 @@ static enum park_kind park_kind_locked(struct hr_worker *w, int64_t now_ns,
         *until_ns = now_ns + w->room_limit_ns;
         return PARK_FOR_ROOM;
     }
-    bool alone = p->parked_count + 1 == p->num_threads;
+    bool alone = p->parked_count + 1 == p->working;
     *until_ns = alone ? HR_FOREVER : now_ns + w->look_limit_ns;
     return alone ? PARK_FOR_GOOD : PARK_AND_LOOK;
 }
@@ -734,9 +759,10 @@ void hr__worker_leave(struct hr_worker *w)
     if (self_worker == w)
         self_worker = NULL; /* the thread itself may live on */
     hr__engine_lock(p);
-    if (--p->alive == 0)
-        for (struct hr_waiter *waiter = p->stoppers; waiter; waiter = waiter->next)
-            hr__unpark(&waiter->parker);
+    p->alive--;
+    p->lost_count -= w->lost;
+    w->left = w->lost; /* it may be used for another thread from now on */
+    hr__pipeline_tell_stoppers_locked(p);
     void *cookie = hr__async_take_cookie_locked(p);
     hr__engine_unlock_only(p);
     hr__async_drop_cookie(p, cookie);
@@ -754,7 +780,7 @@ void *hr__worker_main(void *arg)
     int64_t now_ns = HR_SYS(now_ns)();
     for (;;) {
         hr__engine_pump_locked(p, now_ns, &after);
-        if (p->ended)
+        if (p->ended || w->lost)
             break;
         now_ns = work_once_locked(w, now_ns, &after);
     }

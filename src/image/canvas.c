@@ -268,7 +268,7 @@ void hr__canvas_skip(struct hr__canvas *c, int64_t n)
 enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, int n,
                               struct hr_error *err)
 {
-    uint8_t *own[HR_PUSH_ROWS];
+    uint8_t *own[HR_PUSH_ROWS] = {NULL};
     uint8_t *converted[HR_PUSH_ROWS];
 
     if (c->colours != NULL) {

@@ -5,7 +5,8 @@
 Each mutant is one small change to a file of src/sched: a lost wake-up, a capacity one
 too high, a skipped epoch mark. The simulation must fail on it. Every mutant is run
 twice: as it is, and with the scheduler's own invariants (hr__sched_check) left out, so
-that the driver's independent model has to see it alone.
+that the driver's independent model has to see it alone. Except for what needs more than
+a handful of items, the exploration of small plans (tests/model) must find it too.
 
     tests/sim/mutants.py [--seeds N] [WORD ...]     only the mutants with WORD in the name
 """
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHECK = "const char *wrong = hr__sched_check(d->sched);"
 AT_ONCE = 2000  # seeds; well under a second of work,
 LIMIT_S = 60  # so that this is a hang and not a busy machine
+EXPLORE_LIMIT_S = 300  # some ten seconds of work
 
 
 class Mutant(NamedTuple):
@@ -33,6 +35,7 @@ class Mutant(NamedTuple):
     file: str
     old: str
     new: str
+    explored: bool = True  # small plans come to it
 
 
 MUTANTS = (
@@ -143,12 +146,14 @@ MUTANTS = (
         "ending.c",
         "stage->tasks >= HR_SCHED_PROBATION",
         "stage->tasks >= HR_SCHED_PROBATION - 1",
+        explored=False,
     ),
     Mutant(
         "policy: not judged at end of probation",
         "sched.c",
         "failed || stage->tasks == HR_SCHED_PROBATION",
         "failed",
+        explored=False,
     ),
     Mutant(
         "cancel forgets held outputs",
@@ -221,6 +226,7 @@ MUTANTS = (
         "sched.c",
         "(int)(word * 64 + 63) - __builtin_clzll(bits)",
         "(int)(word * 64) + __builtin_ctzll(bits)",
+        explored=False,
     ),
     Mutant(
         "concurrency one too high",
@@ -251,6 +257,7 @@ MUTANTS = (
         "stage.c",
         "stage->since_ns = sched->now_ns;\n    stage->state",
         "stage->state",
+        explored=False,
     ),
     Mutant(
         "LIFO edge",
@@ -297,6 +304,7 @@ def compile_c(folder: Path, sources: list[Path], objects: Path) -> list[Path]:
                 "-O1",
                 "-w",
                 "-DNDEBUG",
+                "-DHR_TESTING",
                 '-DHR_VERSION="0"',
                 f"-I{folder / 'include'}",
                 f"-I{folder / 'src'}",
@@ -311,49 +319,61 @@ def compile_c(folder: Path, sources: list[Path], objects: Path) -> list[Path]:
     return made
 
 
-def run_simulation(objects: list[Path], program: Path, seeds: int) -> str | None:
+def what_it_says(command: list[str], limit_s: float) -> str | None:
+    """The line of a failed run that tells why; None: it passed."""
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "it hangs"
+    if run.returncode == 0:
+        return None
+    for line in (run.stdout + run.stderr).splitlines():
+        if not line.startswith(("TAP", "1..", "ok")):
+            return line.removeprefix("# ")
+    return f"exit status {run.returncode}"
+
+
+def run_simulation(program: str, seeds: int) -> str | None:
     """How the simulation ended; None: it passed."""
-    subprocess.run(
-        ["cc", *map(str, objects), "-lpthread", "-lm", "-o", str(program)], check=True
-    )
     for first in range(1, seeds + 1, AT_ONCE):
         count = min(AT_ONCE, seeds + 1 - first)
-        try:
-            run = subprocess.run(
-                [str(program), "--first", str(first), "--seeds", str(count)],
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return "it hangs"
-        if run.returncode != 0:
-            lines = (run.stdout + run.stderr).strip().splitlines()
-            return lines[0] if lines else f"exit status {run.returncode}"
+        command = [program, "--first", str(first), "--seeds", str(count)]
+        if end := what_it_says(command, LIMIT_S):
+            return end
     return None
 
 
-def drivers(folder: Path, objects: Path) -> dict[str, list[Path]]:
-    """Build the driver as it is, and blind for the scheduler's own check."""
+class Drivers(NamedTuple):
+    """Object files that make a test program of the scheduler's."""
+
+    seeing: list[Path]  # the simulation
+    blind: list[Path]  # without the scheduler's own check
+    explorer: list[Path]
+
+
+def build_drivers(folder: Path, objects: Path) -> Drivers:
+    """Compile all that does not change from mutant to mutant."""
     sim = sorted((folder / "tests/sim").glob("*.c"))
+    model = sorted((folder / "tests/model").glob("*.c"))
     base = [folder / "src/base" / f"{n}.c" for n in ("mem", "status", "sys")]
-    seeing = compile_c(folder, sim + base, objects)
+    base_objects = compile_c(folder, base, objects)
+    seeing = compile_c(folder, sim, objects) + base_objects
     watcher = next(path for path in sim if CHECK in path.read_text())
     blind_source = objects / f"{watcher.stem}_blind.c"
     text = watcher.read_text().replace(CHECK, "const char *wrong = NULL;")
     blind_source.write_text(text)
-    shutil.copytree(folder / "tests/sim", objects / "headers", dirs_exist_ok=True)
     for header in (folder / "tests/sim").glob("*.h"):
         shutil.copy(header, objects)
     blind = compile_c(folder, [blind_source], objects)
     rest = [path for path in seeing if path.stem != watcher.stem]
-    return {"with its check": seeing, "by the driver alone": rest + blind}
+    return Drivers(
+        seeing, rest + blind, compile_c(folder, model, objects) + base_objects
+    )
 
 
-def try_mutant(
-    mutant: Mutant, work: Path, sims: dict[str, list[Path]], seeds: int
-) -> list[str]:
+def try_mutant(mutant: Mutant, work: Path, drivers: Drivers, seeds: int) -> list[str]:
     """Whatever is wrong with the mutant's tests; empty: it was noticed."""
     folder = work / "tree"
     shutil.copytree(ROOT / "src/sched", folder / "src/sched", dirs_exist_ok=True)
@@ -365,9 +385,23 @@ def try_mutant(
     objects = work / "mutant"
     objects.mkdir(exist_ok=True)
     sched = compile_c(folder, sorted((folder / "src/sched").glob("*.c")), objects)
+
+    def program(driver: list[Path]) -> str:
+        parts = map(str, sched + driver)
+        name = str(work / "program")
+        subprocess.run(["cc", *parts, "-lpthread", "-lm", "-o", name], check=True)
+        return name
+
+    ends = {
+        "with its check": run_simulation(program(drivers.seeing), seeds),
+        "by the driver alone": run_simulation(program(drivers.blind), seeds),
+    }
+    if mutant.explored:
+        ends["in small plans"] = what_it_says(
+            [program(drivers.explorer), "--bail"], EXPLORE_LIMIT_S
+        )
     wrong = []
-    for how, driver in sims.items():
-        end = run_simulation(sched + driver, work / "sim", seeds)
+    for how, end in ends.items():
         if end is None:
             wrong.append(f"survived, {how}")
         else:
@@ -388,13 +422,13 @@ def main() -> int:
     print(f"TAP version 13\n1..{len(chosen)}")
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        for part in ("src/base", "src/sched", "include", "tests/sim"):
+        for part in ("src/base", "src/sched", "include", "tests/sim", "tests/model"):
             shutil.copytree(ROOT / part, work / "tree" / part)
         objects = work / "driver"
         objects.mkdir()
-        sims = drivers(work / "tree", objects)
+        drivers = build_drivers(work / "tree", objects)
         for number, mutant in enumerate(chosen, 1):
-            wrong = try_mutant(mutant, work, sims, args.seeds)
+            wrong = try_mutant(mutant, work, drivers, args.seeds)
             failed += bool(wrong)
             print(f"{'not ok' if wrong else 'ok'} {number} - {mutant.name}")
             print("".join(f"# {line}\n" for line in wrong), end="", flush=True)

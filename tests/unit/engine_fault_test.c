@@ -9,6 +9,8 @@
 #include "fault.h"
 #include "hr_test.h"
 
+#define TRACE_PATH "engine_fault_test.json"
+
 enum { ITEMS = 40, HANG_S = 10 };
 
 static enum hr_status accept(enum hr_status status)
@@ -16,17 +18,22 @@ static enum hr_status accept(enum hr_status status)
     return status == HR_END ? HR_OK : status;
 }
 
-/* A run of `plan`. In the failures' list are those of the memory, and no others. */
-static enum hr_status run(const struct kit_plan *plan)
+/* A run of `plan`, traced to a file if there is one, for `epochs` at most. In the
+ * failures' list are those of the memory and of the files, and no others. */
+static enum hr_status run(const struct kit_plan *plan, const char *trace, int epochs)
 {
     struct hr_pipeline *p = NULL;
     struct hr_failure failure;
     enum hr_status status = kit_build(plan, &p, NULL);
+    if (status == HR_OK && trace)
+        status = hr_pipeline_trace_start(p, trace, 100, NULL);
     if (status == HR_OK)
         status = hr_pipeline_start(p, NULL);
     if (status == HR_OK) {
-        (void)kit_drain(p, plan->foreign_source, NULL, 0, &status);
-        status = accept(status);
+        do
+            (void)kit_drain(p, plan->foreign_source, NULL, 0, &status);
+        while (status == HR_EPOCH && --epochs > 0);
+        status = status == HR_EPOCH ? HR_OK : accept(status);
         for (size_t i = 0; hr_pipeline_failure(p, i, &failure) == HR_OK; i++)
             fake_expect(failure.error.status == HR_ERR_NOMEM, "failures are of memory");
     }
@@ -34,12 +41,15 @@ static enum hr_status run(const struct kit_plan *plan)
     return status;
 }
 
-/* "N" native, "F" foreign, "X" expand, "B" batch, "C" columns, "S" spread. */
+/* "N" native, "F" foreign, "X" expand, "A" fold, "B" batch, "C" columns, "S" spread. */
 struct shape {
     const char *letters;
     bool foreign_source;
     enum kit_form form;
     bool keyed;
+    long pass;  /* items of an epoch; 0: there are none */
+    bool flaky; /* each third item fails at first, and is tried again */
+    bool traced;
 };
 
 static enum kit_kind kind_of(char letter)
@@ -51,6 +61,8 @@ static enum kit_kind kind_of(char letter)
         return KIT_FOREIGN;
     case 'X':
         return KIT_EXPAND;
+    case 'A':
+        return KIT_FOLD;
     case 'B':
         return KIT_BATCH;
     case 'C':
@@ -64,8 +76,11 @@ static enum hr_status run_shape(void *cookie)
 {
     const struct shape *shape = cookie;
     struct fake_settings settings = {0};
-    struct kit_source source = {
-        .end = ITEMS, .fail_at = -1, .fatal_at = -1, .form = shape->form};
+    struct kit_source source = {.end = ITEMS,
+                                .fail_at = -1,
+                                .fatal_at = -1,
+                                .form = shape->form,
+                                .pass = shape->pass};
     struct kit_op ops[6];
     struct kit_plan plan = {.source = &source,
                             .foreign_source = shape->foreign_source,
@@ -78,12 +93,18 @@ static enum hr_status run_shape(void *cookie)
         op->add = 1;
         plan.stages[plan.count] = (struct kit_stage){
             .kind = kind_of(shape->letters[plan.count]), .op = op, .n = 7};
+        if (shape->flaky) {
+            op->flaky_every = 3;
+            op->flaky_times = 1;
+            plan.stages[plan.count].retry = (struct hr_retry_policy){
+                .times = 2, .backoff_ns = 1000, .statuses = ~UINT64_C(0)};
+        }
         if (shape->keyed)
             plan.stages[plan.count].options =
                 (struct hr_stage_options){.has_key = 1, .key_name = "y"};
     }
     alarm(HANG_S);
-    enum hr_status status = run(&plan);
+    enum hr_status status = run(&plan, shape->traced ? TRACE_PATH : NULL, 3);
     alarm(0);
     return fake_end() == 0 ? status : HR_ERR_STATE;
 }
@@ -126,6 +147,36 @@ static void batches(void)
     without_memory((struct shape){.letters = "C", .form = KIT_TUPLE});
 }
 
+static void folds(void)
+{
+    without_memory((struct shape){.letters = "A"});
+    without_memory((struct shape){.letters = "NA", .foreign_source = true, .pass = 15});
+}
+
+static void epochs(void)
+{
+    without_memory((struct shape){.letters = "NB", .pass = 15});
+    without_memory((struct shape){.letters = "FX", .foreign_source = true, .pass = 15});
+}
+
+static void retries(void)
+{
+    without_memory((struct shape){.letters = "N", .flaky = true});
+    without_memory(
+        (struct shape){.letters = "F", .flaky = true, .foreign_source = true});
+}
+
+/* A trace that cannot be written is told, and no reason for the run to fail. */
+static void traces(void)
+{
+    struct shape shape = {.letters = "NB", .traced = true};
+    int failures = 0;
+    without_memory(shape);
+    HR_CHECK(fault_loop(FAULT_FILE, run_shape, &shape, &failures) >= 2);
+    HR_CHECK_EQ_INT(failures, 0);
+    (void)unlink(TRACE_PATH);
+}
+
 static void mixtures(void)
 {
     without_memory((struct shape){.letters = "NFBSX", .foreign_source = true});
@@ -139,8 +190,9 @@ static void threads(void)
 }
 
 static const struct hr_test tests[] = {
-    HR_TEST(native_maps), HR_TEST(foreign_maps), HR_TEST(expands),
-    HR_TEST(batches),     HR_TEST(mixtures),     HR_TEST(threads),
+    HR_TEST(native_maps), HR_TEST(foreign_maps), HR_TEST(expands), HR_TEST(folds),
+    HR_TEST(epochs),      HR_TEST(retries),      HR_TEST(traces),  HR_TEST(batches),
+    HR_TEST(mixtures),    HR_TEST(threads),
 };
 
 HR_TEST_MAIN(tests)

@@ -307,9 +307,9 @@ static size_t expand_run(void *state, struct hr_call *calls, size_t count,
     struct hr_error err = {0};
     begin_call(call);
     fake_expect(count == 1, "an expand stage is called once at a time");
-    fake_expect((call->in != NULL) == (*call->iterator == NULL),
+    fake_expect((call->in != NULL) == (call->iterator == NULL),
                 "an expand call has an input or an iterator");
-    struct fake_iterator *iterator = *call->iterator;
+    struct fake_iterator *iterator = call->iterator;
     if (!iterator)
         iterator = open_iterator(op, call);
     atomic_fetch_add(&op->calls, 1);
@@ -322,7 +322,7 @@ static size_t expand_run(void *state, struct hr_call *calls, size_t count,
         if (hr__sys_direct.now_ns() >= until_ns)
             break;
     }
-    *call->iterator = iterator;
+    call->iterator = iterator;
     call->outcome = HR_TASK_MORE;
     if (iterator->next < iterator->end)
         return 1;
@@ -333,7 +333,7 @@ static size_t expand_run(void *state, struct hr_call *calls, size_t count,
                            iterator->item);
         call_fail(call, &err, fatal);
     }
-    *call->iterator = NULL;
+    call->iterator = NULL;
     fake_iterator_drop(iterator);
     return 1;
 }

@@ -207,10 +207,11 @@ PyObject *hrpy_bridge_m_stages(PyObject *obj, PyObject *unused)
         if (!stage->known)
             continue;
         PyObject *tuple = Py_BuildValue(
-            "IssIO", i, stage->info.name,
+            "IssIOd", i, stage->info.name,
             hrpy_python_op_submits(stage->info.state) ? "submit"
                                                       : kinds[stage->info.kind],
-            stage->info.concurrency, stage->info.on_loop ? Py_True : Py_False);
+            stage->info.concurrency, stage->info.on_loop ? Py_True : Py_False,
+            (double)stage->info.timeout_ns / 1e9);
         if (!tuple || PyList_Append(list, tuple))
             Py_CLEAR(list);
         Py_XDECREF(tuple);
@@ -278,6 +279,8 @@ PyObject *hrpy_bridge_m_leave(PyObject *obj, PyObject *unused)
     struct bridge *self = (struct bridge *)obj;
 
     (void)unused;
+    if (!self->pipeline)
+        Py_RETURN_NONE; /* it has parted before */
     give_all_back(self);
     hrpy_bridge_forget_loop(self);
     hrpy_set_core_thread(false);
@@ -291,6 +294,12 @@ PyObject *hrpy_bridge_m_leave(PyObject *obj, PyObject *unused)
     hrpy_section_end(&section);
     hr__async_unref(pipeline);
     Py_RETURN_NONE;
+}
+
+PyObject *hrpy_bridge_m_part(PyObject *obj, PyObject *unused)
+{
+    Py_CLEAR(((struct bridge *)obj)->thread); /* it is not joined */
+    return hrpy_bridge_m_leave(obj, unused);
 }
 
 PyObject *hrpy_bridge_m_pump(PyObject *obj, PyObject *unused)

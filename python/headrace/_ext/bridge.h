@@ -100,6 +100,7 @@ PyObject *hrpy_bridge_m_stages(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_begin(PyObject *self, PyObject *args);
 PyObject *hrpy_bridge_m_enter(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_leave(PyObject *self, PyObject *unused);
+PyObject *hrpy_bridge_m_part(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_pump(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_ring(PyObject *self, PyObject *unused);
 PyObject *hrpy_bridge_m_hush(PyObject *self, PyObject *unused);
@@ -122,6 +123,8 @@ PyObject *hrpy_bridge_m_done(PyObject *self, PyObject *const *args, Py_ssize_t n
 PyObject *hrpy_bridge_m_fail(PyObject *self, PyObject *const *args, Py_ssize_t nargs);
 PyObject *hrpy_bridge_m_item(PyObject *self, PyObject *arg);
 PyObject *hrpy_bridge_m_release(PyObject *self, PyObject *arg);
+PyObject *hrpy_bridge_m_late(PyObject *self, PyObject *arg);
+PyObject *hrpy_bridge_m_left(PyObject *self, PyObject *args);
 
 /* ---- bridge_stream.c ---- */
 

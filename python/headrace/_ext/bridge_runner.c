@@ -1,6 +1,8 @@
 /* bridge_runner.c - tasks in the hands of runners; see async_bridge.c. */
 #include "bridge.h"
 
+#include <string.h>
+
 /* ---- methods of runners ---- */
 
 struct hr_async_task *hrpy_bridge_task(struct bridge *self, PyObject *number)
@@ -179,6 +181,33 @@ PyObject *hrpy_bridge_m_fail(PyObject *obj, PyObject *const *args, Py_ssize_t na
         task->call.again = false;
     }
     return ended(self, task);
+}
+
+/* ---- methods for deadlines ---- */
+
+PyObject *hrpy_bridge_m_late(PyObject *obj, PyObject *number)
+{
+    struct hr_async_task *task = hrpy_bridge_task((struct bridge *)obj, number);
+    char which[128];
+
+    if (!task)
+        return NULL;
+    task->call.timed_out = true;
+    hr__async_describe(task, which, sizeof(which));
+    return PyUnicode_DecodeUTF8(which, (Py_ssize_t)strlen(which), "replace");
+}
+
+PyObject *hrpy_bridge_m_left(PyObject *obj, PyObject *args)
+{
+    struct bridge *self = (struct bridge *)obj;
+    unsigned int stage;
+    int back;
+
+    if (!PyArg_ParseTuple(args, "Ip:left", &stage, &back))
+        return NULL;
+    if (self->pipeline && stage < self->stage_count) /* else it comes after the end */
+        hr__async_left(self->pipeline, stage, back);
+    Py_RETURN_NONE;
 }
 
 /* Of a map: its item is the loop's while it has the task. */

@@ -190,12 +190,14 @@ static PyMethodDef bridge_methods[] = {
      "The calling thread is the loop's; False: it is not expected any more."},
     {"leave", hrpy_bridge_m_leave, METH_NOARGS,
      "leave($self, /)\n--\n\nIt does nothing for the pipeline any more."},
+    {"part", hrpy_bridge_m_part, METH_NOARGS,
+     "part($self, /)\n--\n\nAs leave, of a thread that will go on for longer."},
     {"begin", hrpy_bridge_m_begin, METH_VARARGS,
      "begin($self, call_soon, wake, resume, on_state, /)\n--\n\n"
      "Take the functions of the loop that tasks are handed out by."},
     {"stages", hrpy_bridge_m_stages, METH_NOARGS,
      "stages($self, /)\n--\n\n"
-     "Those of concern: (index, name, kind, concurrency, is on the loop)."},
+     "Those of concern: (index, name, kind, concurrency, is on the loop, timeout)."},
     {"fileno", hrpy_bridge_m_fileno, METH_NOARGS,
      "fileno($self, /)\n--\n\nReadable when `rung` is to be called."},
     {"ring", hrpy_bridge_m_ring, METH_NOARGS,
@@ -224,6 +226,12 @@ static PyMethodDef bridge_methods[] = {
      "item($self, task, /)\n--\n\nThe number of the item that a call is about."},
     {"release", hrpy_bridge_m_release, METH_O,
      "release($self, task, /)\n--\n\nThe task ends with what it gave."},
+    {"late", hrpy_bridge_m_late, METH_O,
+     "late($self, task, /)\n--\n\n"
+     "The task fails by its stage's timeout; which item it is about."},
+    {"left", hrpy_bridge_m_left, METH_VARARGS,
+     "left($self, stage, back, /)\n--\n\n"
+     "A task of the stage was given up, or has come back after that."},
     {"give", (PyCFunction)(void (*)(void))hrpy_bridge_m_give, METH_FASTCALL,
      "give($self, task, value, /)\n--\n\n"
      "A value of a stream. 0: given; 1: given, let others have a turn; 2: given, wait "

@@ -11,7 +11,7 @@ static PyObject *stage_dict(const struct hr_stage_stats *s)
 {
     return Py_BuildValue(
         "{s:s,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:I,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,"
-        "s:K,s:K,s:K,s:K}",
+        "s:K,s:K,s:K,s:K,s:K,s:K,s:K}",
         "name", s->name, "concurrency", s->concurrency, "items_in",
         (unsigned long long)s->items_in, "items_out", (unsigned long long)s->items_out,
         "filtered", (unsigned long long)s->filtered, "failed",
@@ -26,7 +26,9 @@ static PyObject *stage_dict(const struct hr_stage_stats *s)
         (unsigned long long)s->attached_ns, "ended_ns", (unsigned long long)s->ended_ns,
         "task_p50_ns", (unsigned long long)s->task_p50_ns, "task_p90_ns",
         (unsigned long long)s->task_p90_ns, "task_p99_ns",
-        (unsigned long long)s->task_p99_ns);
+        (unsigned long long)s->task_p99_ns, "timed_out",
+        (unsigned long long)s->timed_out, "stuck", (unsigned long long)s->stuck, "late",
+        (unsigned long long)s->late);
 }
 
 static PyObject *summary_dict(const struct hr_pipeline_summary *sum)

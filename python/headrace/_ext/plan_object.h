@@ -38,6 +38,7 @@ PyObject *hrpy_plan_branch(PyObject *plan, PyObject *unused);
 PyObject *hrpy_plan_merge(PyObject *plan, PyObject *args);
 PyObject *hrpy_plan_on_error(PyObject *plan, PyObject *raises);
 PyObject *hrpy_plan_retry(PyObject *plan, PyObject *args);
+PyObject *hrpy_plan_timeout(PyObject *plan, PyObject *timeout_ns);
 PyObject *hrpy_plan_disaggregate(PyObject *plan, PyObject *unused);
 PyObject *hrpy_plan_sink(PyObject *plan, PyObject *args);
 

@@ -384,6 +384,17 @@ PyObject *hrpy_plan_retry(PyObject *obj, PyObject *args)
     return done(obj, status, &err);
 }
 
+PyObject *hrpy_plan_timeout(PyObject *obj, PyObject *timeout_ns)
+{
+    struct plan *self = (struct plan *)obj;
+    struct hr_error err = {0};
+    long long ns = PyLong_AsLongLong(timeout_ns);
+
+    if ((ns == -1 && PyErr_Occurred()) || hrpy_plan_check_open(self))
+        return NULL;
+    return done(obj, hr__plan_timeout(self->plan, ns, &err), &err);
+}
+
 PyObject *hrpy_plan_disaggregate(PyObject *obj, PyObject *unused)
 {
     struct plan *self = (struct plan *)obj;

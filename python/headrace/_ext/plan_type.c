@@ -57,6 +57,7 @@ ALONE(branch)
 ALONE(merge)
 ALONE(on_error)
 ALONE(retry)
+ALONE(timeout)
 ALONE(disaggregate)
 ALONE(sink)
 ALONE(build)
@@ -154,6 +155,9 @@ static PyMethodDef plan_methods[] = {
     {"retry", retry_alone, METH_VARARGS,
      "retry($self, times, backoff_ns, backoff_max_ns, statuses, on, /)\n--\n\n"
      "Try failed items of the stage that was added last again."},
+    {"timeout", timeout_alone, METH_O,
+     "timeout($self, timeout_ns, /)\n--\n\n"
+     "Limit the time of a call of the stage that was added last."},
     {"disaggregate", disaggregate_alone, METH_NOARGS,
      "disaggregate($self, /)\n--\n\nAdd a stage that takes native lists apart."},
     {"sink", sink_alone, METH_VARARGS,

@@ -248,15 +248,15 @@ bool hrpy_python_op_skips(const struct hrpy_python_op *op, PyObject *obj)
 static void run_generator(struct hrpy_python_op *op, PyObject *callable,
                           struct hr_call *call, int64_t until_ns)
 {
-    PyObject *iterator = *call->iterator;
+    PyObject *iterator = call->iterator;
 
-    *call->iterator = NULL;
+    call->iterator = NULL;
     if (!iterator)
         iterator = open_iterator(op, callable, call);
     if (!iterator)
         fail(op, call);
     else if (hrpy_op_advance(op, call, iterator, until_ns))
-        *call->iterator = iterator;
+        call->iterator = iterator;
     else
         Py_DECREF(iterator);
 }

@@ -23,6 +23,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import DeadlineError
+from headrace.pipeline._deadlines import Call, Deadlines, LeftError
 from headrace.pipeline._executor import Submitter
 from headrace.pipeline._failures import is_fatal
 
@@ -61,7 +63,11 @@ def _main(bridge: Bridge) -> None:
         return
     try:
         with asyncio.Runner() as runner:
-            _Loop(bridge, runner.get_loop()).run()
+            loop = _Loop(bridge, runner.get_loop())
+            loop.run()
+            if loop.left_behind():
+                # The runner waits for what is left on its loop; nobody waits for us.
+                bridge.part()
     except BaseException as exc:
         bridge.fatal(exc)
     finally:
@@ -90,6 +96,12 @@ class _Loop:
         }
         self._streams: dict[int, asyncio.Task[None]] = {}
         self._stalled: dict[int, asyncio.Future[None]] = {}
+        self._deadlines = {
+            stage[0]: Deadlines(loop, stage[5], partial(self._leave, stage[0]))
+            for stage in self._stages.values()
+            if stage[5] > 0
+        }
+        self._behind: list[asyncio.Task[None]] = []
         self._submitter = Submitter(bridge, loop)
         self._cancelled = False
         self._ended = False
@@ -139,14 +151,16 @@ class _Loop:
             if not future.done():
                 future.set_result(None)
                 return True
-        _, name, kind, concurrency, on_loop = self._stages[index]
+        _, name, kind, concurrency, on_loop, timeout = self._stages[index]
         if kind == "submit":
             self._submitter.wake(index)
             return True
         runners = self._runners[index]
         if len(runners) == concurrency:
             return False
-        if kind == "map":
+        if kind == "map" and timeout > 0:
+            run = self._run_timed_map(index, on_loop)
+        elif kind == "map":
             run = self._run_map(index, on_loop)
         else:
             run = self._run_streams(index)
@@ -230,6 +244,80 @@ class _Loop:
                 done(task, result)
             result = None  # it may be the last reference to something large
 
+    async def _run_timed_map(self, index: int, on_loop: bool) -> None:
+        """Do the same, each call with a deadline."""
+        bridge, deadlines = self._bridge, self._deadlines[index]
+        bridge.woken(index)
+        while True:
+            task = bridge.take(index)
+            if task < 0:
+                if await self._pause(index, task):
+                    continue
+                return
+            result, failure = None, None
+            call = deadlines.begin(task)
+            try:
+                result = bridge.call(task)
+                if on_loop or inspect.isawaitable(result):
+                    result = await result
+            except BaseException as exc:
+                failure = exc
+            deadlines.end(call)
+            if call.left:
+                bridge.left(index, True)
+                return
+            if call.late:
+                failure = self._late(index, call, failure)
+            if failure is None:
+                bridge.done(task, result)
+            else:
+                self._failed(task, failure)
+            del result, failure  # they may be the last references to something large
+
+    def _late(
+        self, index: int, call: Call, failure: BaseException | None
+    ) -> BaseException:
+        """Return what a call failed with that was cancelled for its deadline."""
+        _forget_cancellation()
+        cancelled = isinstance(failure, asyncio.CancelledError)
+        if failure is not None and (
+            isinstance(failure, SystemExit | KeyboardInterrupt)
+            or (cancelled and self._cancelled)
+        ):
+            return failure
+        if failure is not None and failure.__traceback__ is not None:
+            failure.__traceback__ = failure.__traceback__.tb_next  # the runner's frame
+        deadlines = self._deadlines[index]
+        error = DeadlineError(
+            f"stage {self._stages[index][1]!r} was still working on "
+            f"{self._bridge.late(call.task)} after {deadlines.took(call):.3g} s; its "
+            f"timeout is {deadlines.timeout:.3g} s"
+        )
+        error.__cause__ = failure
+        return error
+
+    def _leave(self, index: int, call: Call) -> None:
+        """Give a call up that goes on in spite of its cancellation."""
+        runner, task = call.runner, call.task
+        self._runners[index].remove(runner)
+        self._behind.append(runner)
+        runner.add_done_callback(self._behind.remove)
+        self._bridge.left(index, False)
+        failure = self._late(index, call, None)
+        if self._stages[index][2] != "map":
+            ender = self._end_left_stream(task, failure)
+            self._streams[task] = self._loop.create_task(ender)
+        elif self._cancelled:
+            self._bridge.release(task)
+        else:
+            self._bridge.fail(task, failure)
+
+    def left_behind(self) -> bool:
+        """Return whether something is awaited still that was given up."""
+        for runner in self._behind:
+            _logger.warning("%s was given up and has not ended", runner.get_name())
+        return bool(self._behind)
+
     def _failed(self, task: int, exc: BaseException) -> None:
         if isinstance(exc, asyncio.CancelledError):
             _forget_cancellation()
@@ -249,28 +337,70 @@ class _Loop:
                 current = asyncio.current_task()
                 assert current is not None
                 self._streams[task] = current
-                await self._stream(task)
+                try:
+                    await self._stream(index, task)
+                except LeftError:
+                    bridge.left(index, True)
+                    return
                 del self._streams[task]
             elif not await self._pause(index, task):
                 return
 
-    async def _stream(self, task: int) -> None:
+    async def _stream(self, index: int, task: int) -> None:
         """Advance one stream to its end."""
+        deadlines = self._deadlines.get(index)
         values: AsyncIterator[Any] | None = None
         failure: BaseException | None = None
         try:
             values = self._bridge.open(task)
+            if deadlines is not None:
+                values = self._timed(index, task, values, deadlines)
             given = await self._advance(task, values)
             if given is not None and self._bridge.repeats(task):
                 values = await self._repeat(task, values)
             elif given is not None:
                 values = None  # it came to its end
+        except LeftError:
+            raise
         except BaseException as exc:
             failure = exc
             if isinstance(exc, asyncio.CancelledError):
                 _forget_cancellation()
         failure = await self._close(values, failure)
         await self._end_stream(task, failure)
+
+    async def _timed(
+        self, index: int, task: int, values: AsyncIterator[Any], deadlines: Deadlines
+    ) -> AsyncIterator[Any]:
+        """Give the values of a stream, each in time."""
+        left = False
+        try:
+            while True:
+                call = deadlines.begin(task)
+                value, failure = None, None
+                try:
+                    value = await anext(values)
+                except BaseException as exc:
+                    failure = exc
+                deadlines.end(call)
+                left = call.left
+                if left:
+                    raise LeftError
+                if isinstance(failure, StopAsyncIteration):
+                    return
+                if call.late:
+                    failure = self._late(index, call, failure)
+                if failure is not None:
+                    raise failure
+                yield value
+        finally:
+            aclose = getattr(values, "aclose", None)
+            if aclose is not None and not left:
+                await aclose()
+
+    async def _end_left_stream(self, task: int, failure: BaseException) -> None:
+        await self._end_stream(task, failure)
+        del self._streams[task]
 
     async def _repeat(
         self, task: int, values: AsyncIterator[Any]

@@ -12,7 +12,7 @@ from headrace.pipeline._length import Length
 from headrace.pipeline._merge import Merge
 from headrace.pipeline._pipeline import Pipeline
 from headrace.pipeline._plan import Policy, add_chain
-from headrace.pipeline._policy import check_on_error, check_retry
+from headrace.pipeline._policy import check_on_error, check_retry, check_timeout
 from headrace.pipeline._report import Reporter
 from headrace.pipeline._stages import (
     Aggregate,
@@ -130,6 +130,7 @@ class PipelineBuilder:
         max_failures: MaxFailures | None = None,
         on_error: OnError | None = None,
         retry: Retry | int | None = None,
+        timeout: float | None = None,
     ) -> PipelineBuilder:
         """Add a stage that applies an operation to each item.
 
@@ -177,6 +178,21 @@ class PipelineBuilder:
                 None: as `build` says.
             retry: A `Retry`, or a number of retries after an `OSError`: try an item
                 again before it counts as failed. Not for generator functions.
+            timeout: Seconds that one call for one item may take; of a generator, each
+                of its items; of a coroutine, the call and what it awaits. After that
+                the item has failed with a `headrace.errors.DeadlineError`, which is a
+                `TimeoutError`; like any failure it counts for ``max_failures``, and
+                ``on_error`` is asked. Each retry has the whole time.
+
+                A coroutine is cancelled, a native operation told to end. Other
+                operations can't be stopped: their call is *given up*. Its thread is
+                left to itself, and a fresh one takes its place; when it comes back its
+                result is dropped, and it ends. The same becomes of coroutines and
+                native operations that have not ended after as long again (at least
+                0.1 s, at most 1 s). A call that was given up is not tried again, for it
+                has the item still. At 256 such threads the run ends. An operation that
+                holds the GIL for ever stops the interpreter; no timeout helps. Not with
+                an ``executor``.
 
         Raises:
             ValueError: An argument is out of range, or two contradict each other.
@@ -187,6 +203,8 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
+        if timeout is not None and executor is not None:
+            raise ValueError("timeout: a call in an executor can't be given up")
         if on_error == "raise" and max_failures is not None:
             raise ValueError("with on_error='raise' there is no max_failures")
         name = op_name(op) if name is None else check_text("name", name)
@@ -203,6 +221,7 @@ class PipelineBuilder:
             else check_max_failures(max_failures),
             raises=None if on_error is None else check_on_error(on_error),
             retry=check_retry(retry, kind),
+            timeout_ns=check_timeout(timeout),
         )
         return self._add(stage)
 

@@ -147,6 +147,8 @@ def _add_pipe(plan: _ext.Plan, stage: Pipe, shape: StageShape, policy: Policy) -
         own = isinstance(stage.op, PerWorker)
         call = stage.op.get if isinstance(stage.op, PerWorker) else stage.op
         plan.pipe_python(call, stage.kind, *options, shape, own)
+    if stage.timeout_ns is not None:
+        plan.timeout(stage.timeout_ns)
     if retry is not None:
         native = stage.kind == "native"
         plan.retry(

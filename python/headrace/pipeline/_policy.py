@@ -89,6 +89,17 @@ def check_on_error(value: OnError) -> bool:
     return value == "raise"
 
 
+def check_timeout(seconds: float | None) -> int | None:
+    """Return a timeout in nanoseconds, or raise."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"timeout must be seconds or None, got {seconds!r}")
+    if not 0 < seconds < 1e9:
+        raise ValueError(f"timeout must be seconds > 0, got {seconds!r}")
+    return max(1, int(seconds * 1e9))
+
+
 def check_retry(value: Retry | int | None, kind: str) -> Retry | None:
     """Return what a number or a `Retry` stands for, or raise."""
     if isinstance(value, int) and not isinstance(value, bool):

@@ -82,6 +82,7 @@ class Pipe:
     max_failures: MaxFailures | None
     raises: bool | None
     retry: Retry | None
+    timeout_ns: int | None
 
     def __str__(self) -> str:
         times = f"[{self.concurrency}]" if self.concurrency > 1 else ""

@@ -28,6 +28,11 @@ class StageStats:
         failed: Tasks that failed.
         released: Items discarded because the run was stopped.
         retried: Calls that failed and were made again, or are going to be.
+        timed_out: Calls that took longer than the stage's ``timeout``.
+        stuck: Calls that were given up for it and have not come back yet; each keeps a
+            thread, which has been replaced, or a coroutine.
+        late: Calls that were given up and have come back since. Their results were
+            dropped.
         running: Tasks in flight now.
         queued: Items waiting for the stage now; at the sink, for the consumer.
         capacity: Items that may wait there, with those being made.
@@ -62,6 +67,9 @@ class StageStats:
     failed: int
     released: int
     retried: int
+    timed_out: int
+    stuck: int
+    late: int
     running: int
     queued: int
     capacity: int
@@ -117,6 +125,9 @@ def read_stats(engine: Engine) -> PipelineStats:
                 failed=s["failed"],
                 released=s["released"],
                 retried=s["retried"],
+                timed_out=s["timed_out"],
+                stuck=s["stuck"],
+                late=s["late"],
                 running=s["running"],
                 queued=s["queued"],
                 capacity=s["capacity"],
@@ -146,6 +157,7 @@ def read_stats(engine: Engine) -> PipelineStats:
 
 _SPAN_COUNTERS = (
     *("items_in", "items_out", "filtered", "failed", "released", "retried", "busy"),
+    *("timed_out", "late"),
     *("starved", "blocked", "ready", "full", "gil_wait", "gil_held", "ended"),
 )
 
