@@ -9,11 +9,17 @@
 #define FIRST_BYTES ((size_t)64 << 10)
 
 /* What a side may be. */
-static const int64_t side_max[] = {
-    [HR_JPEG] = 65500,
-    [HR_PNG] = INT32_MAX / 8,
-    [HR_WEBP] = 16383,
-};
+static int64_t side_max(enum hr_image_format format)
+{
+    switch (format) {
+    case HR_JPEG:
+        return 65500;
+    case HR_WEBP:
+        return 16383;
+    default:
+        return INT32_MAX / 8;
+    }
+}
 
 void hr_encode_options_init(struct hr_encode_options *options)
 {
@@ -87,12 +93,12 @@ static enum hr_status read_shape(const struct hr_array *array, struct hr__drawin
         return bad(err, "JPEG has no alpha, expected 1 or 3 channels", channels);
     if (shape[0] < 1 || shape[1] < 1)
         return bad(err, "the picture has no pixels, height", shape[0]);
-    if (shape[0] > side_max[o->format] || shape[1] > side_max[o->format])
+    if (shape[0] > side_max(o->format) || shape[1] > side_max(o->format))
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,
             "encode_image: %lld x %lld pixels, sides of this format are "
             "limited to %lld",
-            (long long)shape[1], (long long)shape[0], (long long)side_max[o->format]);
+            (long long)shape[1], (long long)shape[0], (long long)side_max(o->format));
     d->height = (int)shape[0];
     d->width = (int)shape[1];
     d->channels = (int)channels;

@@ -205,7 +205,7 @@ bool hr__jpeg_picture(const struct hr__jpeg_header *header, const uint8_t *data,
     struct hr__exif_tag tag = {0};
     const uint8_t *entry;
 
-    if (n >= picture_table(header, &tag))
+    if (n >= picture_table(header, &tag) || tag.values == NULL)
         return false;
     entry = tag.values + n * PICTURE_BYTES;
     *length = hr__exif_number(entry + 4, 4, tag.big);

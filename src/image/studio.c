@@ -120,7 +120,7 @@ static void studio_free(void *scratch)
     struct hr__studio *s = scratch;
 
     for (int i = 0; i < HR_FORMAT_COUNT; i++)
-        if (s->decoder[i] != NULL)
+        if (codecs[i] != NULL && s->decoder[i] != NULL)
             codecs[i]->destroy(s->decoder[i]);
     forget_colours(&s->colours);
     hr__easel_fini(&s->easel);
