@@ -31,6 +31,12 @@ test: setup ## the C tests and the Python tests
 	python -m pytest -q || status=1
 	exit $$status
 
+.PHONY: plain
+plain: setup ## the C tests of pictures, built without the optional libraries
+	@tools/build plain
+	@meson test -C build/plain --no-rebuild --print-errorlogs studio_test jpeg_test \
+		png_test load_test load_batch_test canvas_test image_op_test
+
 .PHONY: lint
 lint: setup ## formatters, analyzers, type checkers, the arrows between folders
 	@tools/lint
@@ -71,6 +77,11 @@ sim: SEEDS ?= 20000
 sim: setup ## the scheduler through SEEDS=20000 random pipelines and schedules
 	@tools/build release
 	@build/release/tests/sim/sim --seeds $(SEEDS)
+
+.PHONY: fuzz
+fuzz: SECONDS_EACH ?= 60
+fuzz: setup ## look for inputs that break a decoder, SECONDS_EACH=60 for each format
+	@tools/fuzz $(SECONDS_EACH)
 
 .PHONY: model
 model: setup ## every schedule of small plans; the hand-off to consumers in spin

@@ -88,6 +88,12 @@ enum hr_scale_algo {
     HR_SCALE_LANCZOS = 3  /* a = 3 */
 };
 
+/* What becomes of a colour profile. */
+enum hr_icc {
+    HR_ICC_IGNORE = 0, /* the numbers stay */
+    HR_ICC_SRGB = 1    /* colours are converted to sRGB, perceptually */
+};
+
 /* hr_image_options_init sets size and the defaults; options without it are refused. */
 struct hr_image_options {
     size_t size;
@@ -96,14 +102,11 @@ struct hr_image_options {
     enum hr_pix_fmt pix_fmt;
     enum hr_scale_mode mode; /* init sets HR_SCALE_PAD */
     enum hr_scale_algo algo; /* init sets HR_SCALE_BICUBIC */
-    uint64_t pixels_max;     /* init sets 178,956,970 */
-    uint64_t side_max;       /* init sets 65,535 */
-    uint64_t bytes_max;      /* decoded bytes per item; init sets 1 GiB */
-    uint64_t encoded_max;    /* encoded bytes per item; init sets 256 MiB */
-    int32_t scans_max;       /* JPEG scans; init sets 100 */
     enum hr_orientation orientation;
-    int64_t
-        background; /* 0xrrggbb that alpha is blended with; -1 (init): it is dropped */
+    enum hr_icc icc;
+    int32_t allow_truncated; /* what is missing of a picture becomes black */
+    int64_t frame;           /* of an animation or of several pages, from 0 */
+    int64_t background; /* 0xrrggbb to blend alpha with; -1 (init): it is dropped */
     enum hr_layout layout;
     /* HR_U8 (init): samples as pix_fmt says. HR_F16, HR_BF16, HR_F32, of pixel formats
      * of 8 bits: (sample / 255 - mean) / std for each channel. */
@@ -136,6 +139,15 @@ struct hr_image_options {
      * must be writable, of the result's shape and dtype (for HR_BF16 also HR_U16 or
      * HR_I16), and is itself the result. After an error its content is unspecified. */
     struct hr_array *into;
+    /* limits */
+    uint64_t pixels_max;  /* init sets 178,956,970 */
+    uint64_t side_max;    /* init sets 65,535 */
+    uint64_t bytes_max;   /* decoded bytes per item; init sets 1 GiB */
+    uint64_t encoded_max; /* encoded bytes per item; init sets 256 MiB */
+    /* decoded bytes per encoded one, above 64 MiB; init sets 1,000 */
+    uint64_t expansion_max;
+    int64_t frames_max; /* of hr_image_load_frames; init sets 10,000 */
+    int32_t scans_max;  /* of a JPEG; init sets 100 */
     uint64_t reserved[8];
 };
 
@@ -155,19 +167,32 @@ HR_API HR_MUST_USE enum hr_status hr_image_draw(const struct hr_image_options *o
 
 /* Decode one picture. src is a text value (a path), a bytes value, or a uint8 array.
  * name overrides the source's label in error texts (NULL: the path, or "<bytes>").
- * out: an array of shape (H, W, 3), or as pix_fmt and layout say. With one of width/height zero that side keeps the
- * picture's own size.
- * Errors: HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
+ * out: an array of shape (H, W, C), or (C, H, W), C and dtype as pix_fmt, layout and
+ * dtype say. With one of width/height zero that side keeps the picture's own size.
+ * With allow_truncated, HR_OK and a filled *err (HR_ERR_FORMAT) tell of a picture that is
+ * not whole: the rows that could be read, and zeros.
+ * Errors: HR_ERR_ARG (there is no such frame),
+ * HR_ERR_IO, HR_ERR_FORMAT, HR_ERR_UNSUPPORTED, HR_ERR_LIMIT, HR_ERR_TYPE,
  * HR_ERR_NOMEM, HR_CANCELLED. Threads: any, each with its own ctx. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
               const struct hr_image_options *options, struct hr_array **out,
               struct hr_error *err);
 
-/* Decode n pictures into the slots of one array, (n, height, width, 3) or as pix_fmt
- * and layout say, by all idle workers; options.width and .height must be set. srcs: as for hr_image_load.
+/* Decode all frames of an animation, or all pages, into one array, (N, H, W, C) or
+ * (N, C, H, W). Without a target they must be of one size. options.frame must be 0;
+ * otherwise as hr_image_load. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
+                     const struct hr_image_options *options, struct hr_array **out,
+                     struct hr_error *err);
+
+/* Decode n pictures into the slots of one array, (n, height, width, C) or (n, C, height,
+ * width), by all idle workers; options.width and .height must be set. srcs: as for
+ * hr_image_load.
  * index: source index of each slot for messages, or NULL.
- * Failed slots are zero and listed in the batch. With strict, the first failed slot
+ * Failed slots are zero and listed in the batch, as are those that allow_truncated kept.
+ * With strict, the first failed slot
  * (the lowest number) fails the whole batch, after all were tried.
  * out: a batch value. Errors: as hr_image_load; HR_ERR_ARG for n == 0. */
 HR_API HR_MUST_USE enum hr_status
@@ -204,15 +229,86 @@ HR_API HR_MUST_USE enum hr_status hr_image_stack(const struct hr_value *frames,
                                                  size_t n, struct hr_array **out,
                                                  struct hr_error *err);
 
-/* The same five as ops for a pipeline. `load` takes a path, bytes or a uint8 array;
- * `load_batch` a list of these, and gives a batch value; `resize` and `transform` an
- * array; `stack` a list of arrays. A transform draws by its item's index. */
+/* What a header says. */
+struct hr_image_info {
+    char format[8]; /* "JPEG", "PNG", "WebP", "GIF", "BMP", "TIFF", "AVIF" */
+    int64_t width;  /* as shown, or as stored with HR_ORIENTATION_IGNORE */
+    int64_t height;
+    int32_t channels;    /* stored: 1 grey or palette, 2, 3, 4; alpha included */
+    int32_t bits;        /* of a stored sample */
+    int64_t frames;      /* or pages; 1 for a still picture */
+    int32_t orientation; /* EXIF's number, 1 … 8 */
+    int32_t has_icc;     /* there is a colour profile */
+};
+
+/* A value that holds a struct hr_image_info. */
+HR_API extern const struct hr_value_class hr_image_info_class;
+/* Borrowed from the value; NULL for one of another class. */
+HR_API const struct hr_image_info *hr_image_info_peek(const struct hr_value *value);
+
+/* Read a picture's header and no pixel. Of the options, orientation and encoded_max
+ * count. out: a value of hr_image_info_class.
+ * Errors: as hr_image_load. Threads: any, each with its own ctx. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_info(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
+              const struct hr_image_options *options, struct hr_value *out,
+              struct hr_error *err);
+
+/* The same for n pictures, by all idle workers. out: a list of such values. A slot that
+ * fails is empty; with strict, the first of them fails the whole. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_batch(struct hr_ctx *ctx, const struct hr_value *srcs, size_t n,
+                    const int64_t *index, const struct hr_image_options *options,
+                    int strict, struct hr_value *out, struct hr_error *err);
+
+enum hr_image_format { HR_JPEG = 0, HR_PNG = 1, HR_WEBP = 2 };
+
+/* hr_encode_options_init sets size and the defaults. */
+struct hr_encode_options {
+    size_t size;
+    enum hr_image_format format;
+    int32_t bgr;         /* 3 or 4 channels begin with blue */
+    int32_t quality;     /* JPEG, lossy WebP: 0 … 100; init sets 75 */
+    int32_t compression; /* PNG: zlib's level, 0 … 9; init sets 6 */
+    int32_t lossless;    /* WebP */
+    uint64_t reserved[4];
+};
+
+HR_API void hr_encode_options_init(struct hr_encode_options *options);
+
+/* Encode (H, W) or (H, W, C) pixels: uint8 grey (C = 1), RGB (3) or RGBA (4; not for
+ * JPEG); for PNG also grey and alpha (2), and uint16. JPEG is 4:2:0.
+ * Errors: HR_ERR_ARG, HR_ERR_TYPE, HR_ERR_UNSUPPORTED (a library that this build is
+ * without), HR_ERR_LIMIT (a side too long for the format), HR_ERR_NOMEM. */
+HR_API HR_MUST_USE enum hr_status
+hr_image_encode(struct hr_ctx *ctx, const struct hr_array *pixels,
+                const struct hr_encode_options *options, struct hr_buffer **out,
+                struct hr_error *err);
+
+/* The same as ops for a pipeline. `load` and `load_frames` take a path, bytes or a uint8
+ * array and give an array, or a batch value if allow_truncated kept the picture;
+ * `load_batch` takes a list of these and gives a batch value; `resize` takes an array or
+ * a batch value; `info` takes what `load` takes, `info_batch` a list; `encode` takes an
+ * array and gives bytes; `transform` takes an array, `stack` a list of arrays. A
+ * transform draws by its item's index. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_op(const struct hr_image_options *options, struct hr_op *out,
                  struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status
+hr_image_load_frames_op(const struct hr_image_options *options, struct hr_op *out,
+                        struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
 hr_image_load_batch_op(const struct hr_image_options *options, int strict,
                        struct hr_op *out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_op(const struct hr_image_options *options, struct hr_op *out,
+                 struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_info_batch_op(const struct hr_image_options *options, int strict,
+                       struct hr_op *out, struct hr_error *err);
+HR_API HR_MUST_USE enum hr_status
+hr_image_encode_op(const struct hr_encode_options *options, struct hr_op *out,
+                   struct hr_error *err);
 HR_API HR_MUST_USE enum hr_status
 hr_image_transform_op(const struct hr_image_options *options, struct hr_op *out,
                       struct hr_error *err);

@@ -101,9 +101,10 @@ HR_API struct hr_value *hr_record_peek(const struct hr_value *record);
 /* ---- batch: an array whose slots each have a status ---- */
 HR_API extern const struct hr_value_class hr_batch_class;
 
-/* One failed slot of a batch. */
+/* One slot of a batch that failed, or that is not whole. */
 struct hr_slot_failure {
     size_t slot;
+    int kept;              /* the slot holds what there was */
     struct hr_error error; /* names the slot's source in its text */
     char name[128];        /* the slot's source: a path, or "<bytes>" */
 };

@@ -8,11 +8,13 @@ from collections.abc import (
 )
 from os import PathLike
 from threading import Thread
-from typing import Any, Literal, TypeAlias, TypedDict, final
+from typing import Any, Final, Literal, TypeAlias, TypedDict, final
 
+from _typeshed import structseq
 from typing_extensions import CapsuleType
 
 from headrace.errors import SlotFailure
+from headrace.io._limits import ImageLimits
 from headrace.io._ops import ArrayLike, Source
 
 @final
@@ -30,6 +32,8 @@ class CPUBuffer:
     @property
     def failures(self) -> tuple[SlotFailure, ...]: ...
     @property
+    def truncated(self) -> tuple[SlotFailure, ...]: ...
+    @property
     def __array_interface__(self) -> dict[str, Any]: ...
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
@@ -42,6 +46,35 @@ class CPUBuffer:
         copy: bool | None = None,
     ) -> CapsuleType: ...
     def __dlpack_device__(self, /) -> tuple[int, int]: ...
+
+@final
+class ImageInfo(structseq[Any], tuple[int, int, str, int, int, int, int, bool]):
+    __match_args__: Final = (
+        "width",
+        "height",
+        "format",
+        "channels",
+        "bit_depth",
+        "frames",
+        "orientation",
+        "has_icc",
+    )
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def bit_depth(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def orientation(self) -> int: ...
+    @property
+    def has_icc(self) -> bool: ...
 
 @final
 class Op:
@@ -68,6 +101,12 @@ def load_image(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: object = None,
     flip: object = False,
     seed: int = 0,
@@ -89,6 +128,12 @@ def load_image_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: object = None,
     flip: object = False,
     seed: int = 0,
@@ -110,6 +155,12 @@ def load_image_batch(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: object = None,
     flip: object = False,
     seed: int = 0,
@@ -131,6 +182,12 @@ def load_image_batch_op(
     pix_fmt: str = "rgb24",
     scale_mode: str | None = "pad",
     scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: object = None,
     flip: object = False,
     seed: int = 0,
@@ -144,6 +201,88 @@ def load_image_batch_op(
     strict: bool = True,
     index: int = 0,
     out: None = None,
+) -> Op: ...
+def load_image_frames(
+    src: Source,
+    width: int | None = None,
+    height: int | None = None,
+    pix_fmt: str = "rgb24",
+    scale_mode: str | None = "pad",
+    scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
+    draft: bool = False,
+) -> CPUBuffer: ...
+def load_image_frames_op(
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    pix_fmt: str = "rgb24",
+    scale_mode: str | None = "pad",
+    scale_algo: str = "bicubic",
+    background: tuple[int, int, int] | None = None,
+    orientation: str = "apply",
+    frame: int = 0,
+    icc: str | None = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
+    crop: object = None,
+    flip: object = False,
+    seed: int = 0,
+    epoch: int = 0,
+    layout: str = "HWC",
+    dtype: object = None,
+    mean: object = None,
+    std: object = None,
+    exact: bool = False,
+    draft: bool = False,
+) -> Op: ...
+def image_info(
+    src: Source, orientation: str = "apply", limits: ImageLimits | None = None
+) -> ImageInfo: ...
+def image_info_op(
+    *, orientation: str = "apply", limits: ImageLimits | None = None
+) -> Op: ...
+def image_info_batch(
+    srcs: Sequence[Source],
+    orientation: str = "apply",
+    limits: ImageLimits | None = None,
+    strict: bool = True,
+) -> list[ImageInfo | None]: ...
+def image_info_batch_op(
+    *,
+    orientation: str = "apply",
+    limits: ImageLimits | None = None,
+    strict: bool = True,
+) -> Op: ...
+def encode_image(
+    image: ArrayLike,
+    format: str = "jpeg",  # noqa: A002
+    quality: int = 75,
+    compression: int = 6,
+    lossless: bool = False,
+    pix_fmt: str | None = None,
+) -> CPUBuffer: ...
+def encode_image_op(
+    *,
+    format: str = "jpeg",  # noqa: A002
+    quality: int = 75,
+    compression: int = 6,
+    lossless: bool = False,
+    pix_fmt: str | None = None,
 ) -> Op: ...
 def transform(
     image: ArrayLike,

@@ -1,14 +1,15 @@
 /* The way of the rows: see canvas.h.
  *
- *     decoded rows -> converted to the output's pixels -> tail -> output
- *     decoded planes ---------------------------------> tail
+ *     decoded rows -> colours by profile -> converted to the output's pixels -> tail
+ *     decoded planes -------------------------------------------------------> tail
  *
  * Each step is left out where it would change nothing, so the common ways are short: a
  * picture in the output's own pixels and size is decoded straight into its place; one
  * that is only scaled goes through a few staging rows, warm in the cache.
  *
  * A codec that can give planes says so in the picture; it is asked for them where the
- * picture changes its size and nobody wants the exact bytes of the way over RGB.
+ * picture changes its size and nobody wants the exact bytes of the way over RGB, nor
+ * rows: a profile's colours, or what there is of a damaged picture.
  *
  * With alpha in the output a picture is resized with its colours multiplied by alpha,
  * as Pillow does, so that the colour of transparent pixels does not bleed. */
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "image/lcms.h"
 #include "image/limits.h"
 #include "base/banned.h"
 
@@ -72,6 +74,25 @@ static enum hr_status prepare_output(struct hr__canvas *c,
     if (status == HR_OK)
         *pixels = hr_array_data(c->array);
     return status;
+}
+
+void hr__canvas_target(const struct hr_image_options *options,
+                       const struct hr__picture *picture, int64_t *width,
+                       int64_t *height)
+{
+    bool applies = options->orientation == HR_ORIENTATION_APPLY;
+    bool across = hr__turn_of(applies ? picture->orientation : 1).transposed;
+    const struct hr__pick pick = {.index = options->index, .flip = -1};
+    struct hr__take take = {0};
+    struct hr__fit f = {0};
+    bool flip;
+
+    if (hr__take_choose(options, &pick, across ? picture->height : picture->width,
+                        across ? picture->width : picture->height, &take, &flip,
+                        NULL) == HR_OK)
+        hr__fit(&take, options, &f);
+    *width = f.out_width;
+    *height = f.out_height;
 }
 
 /* The largest shrinking that leaves enough for the fit. */
@@ -141,6 +162,7 @@ static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *p
     enum hr_pix_fmt fmt = c->options->pix_fmt;
 
     return picture->yuv.count > 0 && !c->options->exact && c->shrink == 1 &&
+           c->colours == NULL && !c->options->allow_truncated &&
            hr__tail_resizes(plan) &&
            (fmt == HR_RGB24 || fmt == HR_BGR24 || fmt == HR_GRAY) &&
            hr__planes_can(&plan->fit);
@@ -159,17 +181,22 @@ static void plan_conversion(struct hr__canvas *c, const struct hr__picture *pict
     c->converts = !hr__convert_keeps(&c->conversion);
 }
 
-static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
+size_t hr__canvas_row_bytes(const struct hr__canvas *c)
 {
     const struct hr__conversion *v = &c->conversion;
-    size_t decoded = (size_t)v->channels * (size_t)v->sample_bytes;
-    size_t converted =
-        (size_t)hr__pix_fmt_channels(v->to) * (size_t)hr__pix_fmt_bytes(v->to);
+
+    return (size_t)c->width * (size_t)v->channels * (size_t)v->sample_bytes;
+}
+
+static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
+{
+    enum hr_pix_fmt to = c->conversion.to;
+    size_t converted = (size_t)hr__pix_fmt_channels(to) * (size_t)hr__pix_fmt_bytes(to);
     enum hr_status status;
 
     if (c->planar)
         return HR_OK;
-    status = staging_reserve(&c->easel->decoded, (size_t)c->width * decoded, err);
+    status = staging_reserve(&c->easel->decoded, hr__canvas_row_bytes(c), err);
     if (status == HR_OK && c->converts)
         status =
             staging_reserve(&c->easel->converted, (size_t)c->width * converted, err);
@@ -214,6 +241,19 @@ int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
     return n;
 }
 
+/* Colours are converted in rows of our own, where the codec put them already or to
+ * where they are copied. */
+static void colour_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_t **own,
+                        int n)
+{
+    hr__canvas_rows(c, own);
+    for (int i = 0; i < n; i++) {
+        if (own[i] != rows[i])
+            memcpy(own[i], rows[i], hr__canvas_row_bytes(c));
+        hr__colours_row(c->colours, own[i], (size_t)c->width);
+    }
+}
+
 struct hr__take hr__canvas_needs(const struct hr__canvas *c)
 {
     return hr__tail_needs(&c->easel->tail);
@@ -228,8 +268,13 @@ void hr__canvas_skip(struct hr__canvas *c, int64_t n)
 enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, int n,
                               struct hr_error *err)
 {
+    uint8_t *own[HR_PUSH_ROWS] = {NULL};
     uint8_t *converted[HR_PUSH_ROWS];
 
+    if (c->colours != NULL) {
+        colour_rows(c, rows, own, n);
+        rows = (const uint8_t *const *)own;
+    }
     if (c->converts) {
         staging_rows(&c->easel->converted, converted, n);
         for (int i = 0; i < n; i++)
@@ -239,6 +284,22 @@ enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, 
     hr__tail_push(&c->easel->tail, rows, n);
     c->rows_put += n;
     return hr_ctx_check(c->ctx, err);
+}
+
+enum hr_status hr__canvas_put_all(struct hr__canvas *c, const uint8_t *pixels,
+                                  size_t stride, int64_t n, struct hr_error *err)
+{
+    enum hr_status status = HR_OK;
+
+    for (int64_t y = 0; status == HR_OK && y < n; y += HR_PUSH_ROWS) {
+        int some = n - y < HR_PUSH_ROWS ? (int)(n - y) : HR_PUSH_ROWS;
+        const uint8_t *rows[HR_PUSH_ROWS];
+
+        for (int i = 0; i < some; i++)
+            rows[i] = pixels + (size_t)(y + i) * stride;
+        status = hr__canvas_put(c, rows, some, err);
+    }
+    return status;
 }
 
 void hr__canvas_groups(const struct hr__canvas *c, int64_t *first, int64_t *end)

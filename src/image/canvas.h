@@ -33,6 +33,7 @@ struct hr__canvas {
     struct hr__pick pick;
     struct hr__easel *easel;
     uint8_t *slot; /* the output's pixels; NULL: begin makes an array */
+    const struct hr__colours *colours; /* done to decoded rows; NULL: nothing */
     /* set by begin */
     struct hr_array *array; /* owned by the caller from then on */
     int64_t width;          /* of the stored picture, as it is to be decoded */
@@ -44,6 +45,11 @@ struct hr__canvas {
     int64_t rows_put;
 };
 
+/* The size of the output that a picture will have. */
+void hr__canvas_target(const struct hr_image_options *options,
+                       const struct hr__picture *picture, int64_t *width,
+                       int64_t *height);
+
 /* Begin a picture that the limits allow. hr__canvas_end must follow. */
 HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
                                             const struct hr__picture *picture,
@@ -53,6 +59,8 @@ HR_MUST_USE enum hr_status hr__canvas_begin(struct hr__canvas *canvas,
  * rows[HR_PUSH_ROWS]. Returns how many there are, 0 at the end. */
 int hr__canvas_rows(struct hr__canvas *canvas, uint8_t **rows);
 
+/* How long a row is that hr__canvas_rows gives. */
+size_t hr__canvas_row_bytes(const struct hr__canvas *canvas);
 /* What is looked at of the stored picture. A decoder may leave out the rest. */
 struct hr__take hr__canvas_needs(const struct hr__canvas *canvas);
 /* The next n rows are left out, all of them being outside of that. */
@@ -64,6 +72,11 @@ void hr__canvas_skip(struct hr__canvas *canvas, int64_t n);
 HR_MUST_USE enum hr_status hr__canvas_put(struct hr__canvas *canvas,
                                           const uint8_t *const *rows, int n,
                                           struct hr_error *err);
+
+/* Put n rows that lie stride bytes apart, the last with HR_ROW_SLACK behind it too. */
+HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
+                                              const uint8_t *pixels, size_t stride,
+                                              int64_t n, struct hr_error *err);
 
 /* If canvas.planar: groups 0 … *first - 1 are not looked at, and none from *end on. */
 void hr__canvas_groups(const struct hr__canvas *canvas, int64_t *first, int64_t *end);

@@ -89,5 +89,10 @@ static inline bool hr__wants_grey(const struct hr_image_options *options)
 
 extern const struct hr__codec hr__codec_jpeg;
 extern const struct hr__codec hr__codec_png;
+extern const struct hr__codec hr__codec_bmp;
+extern const struct hr__codec hr__codec_webp;
+extern const struct hr__codec hr__codec_gif;
+extern const struct hr__codec hr__codec_tiff;
+extern const struct hr__codec hr__codec_avif;
 
 #endif

@@ -1,5 +1,6 @@
 /* The image functions as ops: what a pipeline binds once and runs per item. */
 #include "base/mem.h"
+#include "image/encode.h"
 #include "image/load.h"
 #include "base/banned.h"
 
@@ -29,15 +30,38 @@ struct load_state {
     int strict; /* of load_image_batch */
 };
 
+/* A picture that is not whole goes on as a batch of one slot, which says so. */
+static enum hr_status picture_value(struct hr_array **array, const struct hr_value *src,
+                                    const struct hr_error *detail, struct hr_value *out,
+                                    struct hr_error *err)
+{
+    struct hr_slot_failure cut = {.kept = 1, .error = *detail};
+
+    if (detail->status == HR_OK) {
+        *out = hr_value_of_array(array);
+        return HR_OK;
+    }
+    hr__load_name(src, NULL, cut.name);
+    if (hr_batch_new(array, &cut, 1, out) == HR_OK)
+        return HR_OK;
+    hr_array_unref(array);
+    return hr__nomem(err, "image", "a picture", sizeof(cut));
+}
+
 static enum hr_status load_run(void *state, struct hr_ctx *ctx,
                                const struct hr_value *in, struct hr_value *out,
                                struct hr_error *err)
 {
     const struct load_state *s = state;
+    struct hr_error detail = {0};
     struct hr_array *array = NULL;
-    enum hr_status status = hr_image_load(ctx, in, NULL, &s->options, &array, err);
+    enum hr_status status = hr_image_load(ctx, in, NULL, &s->options, &array, &detail);
 
-    *out = status == HR_OK ? hr_value_of_array(&array) : HR_VALUE_EMPTY;
+    *out = HR_VALUE_EMPTY;
+    if (status == HR_OK)
+        return picture_value(&array, in, &detail, out, err);
+    if (err != NULL)
+        *err = detail;
     return status;
 }
 
@@ -80,6 +104,40 @@ enum hr_status hr_image_load_op(const struct hr_image_options *options,
     return op_new(&load_class, load_state_new(options, 0), out, err);
 }
 
+/* ---- load_image_frames ---- */
+
+static enum hr_status frames_run(void *state, struct hr_ctx *ctx,
+                                 const struct hr_value *in, struct hr_value *out,
+                                 struct hr_error *err)
+{
+    const struct load_state *s = state;
+    struct hr_error detail = {0};
+    struct hr_array *array = NULL;
+    enum hr_status status =
+        hr_image_load_frames(ctx, in, NULL, &s->options, &array, &detail);
+
+    *out = HR_VALUE_EMPTY;
+    if (status == HR_OK)
+        return picture_value(&array, in, &detail, out, err);
+    if (err != NULL)
+        *err = detail;
+    return status;
+}
+
+static const struct hr_op_class frames_class = {"load_image_frames", frames_run,
+                                                hr__free};
+
+enum hr_status hr_image_load_frames_op(const struct hr_image_options *options,
+                                       struct hr_op *out, struct hr_error *err)
+{
+    enum hr_status status = check_bound(options, "load_image_frames", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    return op_new(&frames_class, load_state_new(options, 0), out, err);
+}
+
 /* ---- load_image_batch ---- */
 
 static enum hr_status batch_run(void *state, struct hr_ctx *ctx,
@@ -115,6 +173,96 @@ enum hr_status hr_image_load_batch_op(const struct hr_image_options *options,
     return op_new(&batch_class, load_state_new(options, strict), out, err);
 }
 
+/* ---- image_info, image_info_batch ---- */
+
+static enum hr_status info_run(void *state, struct hr_ctx *ctx,
+                               const struct hr_value *in, struct hr_value *out,
+                               struct hr_error *err)
+{
+    const struct load_state *s = state;
+
+    return hr_image_info(ctx, in, NULL, &s->options, out, err);
+}
+
+static const struct hr_op_class info_class = {"image_info", info_run, hr__free};
+
+enum hr_status hr_image_info_op(const struct hr_image_options *options,
+                                struct hr_op *out, struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, "image_info", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    return op_new(&info_class, load_state_new(options, 0), out, err);
+}
+
+static enum hr_status infos_run(void *state, struct hr_ctx *ctx,
+                                const struct hr_value *in, struct hr_value *out,
+                                struct hr_error *err)
+{
+    const struct load_state *s = state;
+
+    *out = HR_VALUE_EMPTY;
+    if (in->cls != &hr_list_class)
+        return wrong_kind(err, "image_info_batch", "a list of paths or bytes", in);
+    return hr_image_info_batch(ctx, hr_list_peek(in), hr_list_size(in),
+                               hr_list_peek_index(in), &s->options, s->strict, out,
+                               err);
+}
+
+static const struct hr_op_class infos_class = {"image_info_batch", infos_run, hr__free};
+
+enum hr_status hr_image_info_batch_op(const struct hr_image_options *options,
+                                      int strict, struct hr_op *out,
+                                      struct hr_error *err)
+{
+    enum hr_status status = hr__image_options_check(options, "image_info_batch", err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    return op_new(&infos_class, load_state_new(options, strict), out, err);
+}
+
+/* ---- encode_image ---- */
+
+static enum hr_status encode_run(void *state, struct hr_ctx *ctx,
+                                 const struct hr_value *in, struct hr_value *out,
+                                 struct hr_error *err)
+{
+    const struct hr_array *from = hr_value_peek_array(in);
+    struct hr_buffer *buffer = NULL;
+    enum hr_status status;
+
+    *out = HR_VALUE_EMPTY;
+    if (from == NULL)
+        from = hr_batch_peek_array(in);
+    if (from == NULL)
+        return wrong_kind(err, "encode_image", "an array", in);
+    status = hr_image_encode(ctx, from, state, &buffer, err);
+    if (status == HR_OK)
+        *out = hr_value_of_bytes(&buffer);
+    return status;
+}
+
+static const struct hr_op_class encode_class = {"encode_image", encode_run, hr__free};
+
+enum hr_status hr_image_encode_op(const struct hr_encode_options *options,
+                                  struct hr_op *out, struct hr_error *err)
+{
+    struct hr_encode_options *state;
+    enum hr_status status = hr__encode_options_check(options, err);
+
+    *out = (struct hr_op){NULL, NULL};
+    if (status != HR_OK)
+        return status;
+    state = hr__calloc(1, sizeof(*state));
+    if (state != NULL)
+        *state = *options;
+    return op_new(&encode_class, state, out, err);
+}
+
 /* ---- resize ---- */
 
 struct resize_state {
@@ -128,14 +276,16 @@ static enum hr_status resize_run(void *state, struct hr_ctx *ctx,
                                  struct hr_error *err)
 {
     const struct resize_state *s = state;
+    const struct hr_array *from = hr_value_peek_array(in);
     struct hr_array *array = NULL;
     enum hr_status status;
 
     *out = HR_VALUE_EMPTY;
-    if (in->cls != &hr_array_class)
+    if (from == NULL)
+        from = hr_batch_peek_array(in);
+    if (from == NULL)
         return wrong_kind(err, "resize", "an array", in);
-    status = hr_image_resize(ctx, hr_value_peek_array(in), s->width, s->height, s->algo,
-                             &array, err);
+    status = hr_image_resize(ctx, from, s->width, s->height, s->algo, &array, err);
     if (status == HR_OK)
         *out = hr_value_of_array(&array);
     return status;

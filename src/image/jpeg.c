@@ -40,16 +40,23 @@ struct jpeg {
     struct hr__jpeg_fast fast; /* who is asked first */
     uint8_t *cmyk;             /* HR_PUSH_ROWS rows before their conversion */
     size_t cmyk_bytes;
-    /* one picture */
+    uint8_t *profile; /* that is spread over several segments, put together */
+    /* one file */
+    struct hr__input whole;
+    struct hr__jpeg_header first;
+    /* one picture of it */
     struct hr__input in;
     struct hr__jpeg_header header;
     struct hr__yuv yuv;
+    bool grey; /* rows are */
     struct hr__canvas *canvas;
     struct hr_error *err;
     enum hr_status status; /* why the escape was taken */
     bool started;          /* rows can be had */
     bool crops;            /* what lies outside of a crop is left out */
     bool ended;            /* the data ended before the end marker */
+    bool lost;             /* scans that were gathered lack data */
+    int got;               /* rows decoded since the last put */
     unsigned calls;        /* of the progress callback */
 };
 
@@ -105,13 +112,39 @@ static enum hr_status status_of(int code)
     }
 }
 
-static _Noreturn void fail_ended(struct jpeg *j)
+static enum hr_status say_ended(const struct jpeg *j)
 {
     char place[64];
 
     where(j, place, sizeof(place));
-    escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", JWRN_JPEG_EOF,
-                           "image: JPEG ends %s", place));
+    return hr_error_set(j->err, HR_ERR_FORMAT, "image", JWRN_JPEG_EOF,
+                        "image: JPEG ends %s", place);
+}
+
+static enum hr_status say_damaged(struct jpeg *j)
+{
+    char place[64];
+    char text[JMSG_LENGTH_MAX];
+
+    where(j, place, sizeof(place));
+    j->manager.format_message((j_common_ptr)&j->lib, text);
+    return hr_error_set(j->err, HR_ERR_FORMAT, "image", j->manager.msg_code,
+                        "image: JPEG is damaged %s: %s", place, text);
+}
+
+/* Data are lost: the end of the picture. Not where several scans are gathered and what
+ * there is of them will do. */
+static void lose(struct jpeg *j)
+{
+    bool goes_on = !j->started && j->in.options->allow_truncated &&
+                   jpeg_has_multiple_scans(&j->lib);
+
+    if (j->lost)
+        return;
+    j->status = j->ended ? say_ended(j) : say_damaged(j);
+    if (!goes_on)
+        escape(j, j->status);
+    j->lost = true;
 }
 
 static void on_error(j_common_ptr lib)
@@ -122,7 +155,7 @@ static void on_error(j_common_ptr lib)
     char text[JMSG_LENGTH_MAX];
 
     if (j->ended)
-        fail_ended(j);
+        escape(j, say_ended(j));
     where(j, place, sizeof(place));
     lib->err->format_message(lib, text);
     escape(j, hr_error_set(j->err, status_of(code), "image", code,
@@ -153,25 +186,16 @@ static bool loses_data(const struct jpeg_error_mgr *m)
 static void on_message(j_common_ptr lib, int level)
 {
     struct jpeg *j = lib->client_data;
-    char place[64];
-    char text[JMSG_LENGTH_MAX];
 
     if (level >= 0)
         return;
     if (lib->err->msg_code == JWRN_JPEG_EOF) {
         j->ended = true;
         if (j->lib.arith_code)
-            fail_ended(j);
-        return;
+            lose(j);
+    } else if (loses_data(lib->err)) {
+        lose(j);
     }
-    if (!loses_data(lib->err))
-        return;
-    if (j->ended)
-        fail_ended(j);
-    where(j, place, sizeof(place));
-    lib->err->format_message(lib, text);
-    escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", lib->err->msg_code,
-                           "image: JPEG is damaged %s: %s", place, text));
 }
 
 static void on_output(j_common_ptr lib)
@@ -211,6 +235,7 @@ static void jpeg_destroy_decoder(void *decoder)
     jpeg_destroy_decompress(&j->lib);
     hr__jpeg_fast_fini(&j->fast);
     hr__free(j->cmyk);
+    hr__free(j->profile);
     hr__free(j);
 }
 
@@ -248,12 +273,15 @@ static uint64_t over(uint64_t a, uint64_t b)
 static uint64_t coefficient_bytes(const struct hr__jpeg_header *h)
 {
     uint64_t blocks = 0;
-    unsigned across = 1;
-    unsigned down = 1;
+    uint64_t across = 1;
+    uint64_t down = 1;
 
     for (int i = 0; i < h->components && i < 4; i++) {
-        across = across > h->sampling[i] >> 4 ? across : h->sampling[i] >> 4;
-        down = down > (h->sampling[i] & 15u) ? down : h->sampling[i] & 15u;
+        unsigned x = h->sampling[i] >> 4;
+        unsigned y = h->sampling[i] & 15u;
+
+        across = across > x ? across : x;
+        down = down > y ? down : y;
     }
     for (int i = 0; i < h->components && i < 4; i++)
         blocks +=
@@ -308,36 +336,102 @@ static void describe_planes(const struct hr__jpeg_header *h, struct hr__yuv *out
     out->range = HR_RANGE_FULL;
 }
 
-static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,
-                                struct hr__picture *out, struct hr_error *err)
+static enum hr_status read_profile(struct jpeg *j, struct hr__picture *out,
+                                   struct hr_error *err)
 {
-    struct jpeg *j = decoder;
+    size_t size;
+
+    out->icc = j->header.icc;
+    out->icc_size = j->header.icc_size;
+    if (j->header.icc_chunks <= 1 || j->in.options->icc == HR_ICC_IGNORE)
+        return HR_OK;
+    size = hr__jpeg_profile(j->in.data, j->in.size, NULL);
+    j->profile = hr__malloc(size);
+    if (j->profile == NULL)
+        return hr__nomem(err, "image", "a colour profile", size);
+    out->icc = j->profile;
+    out->icc_size = hr__jpeg_profile(j->in.data, j->in.size, j->profile);
+    return HR_OK;
+}
+
+/* Grey of YCbCr is its Y, unless colours are to be converted before. */
+static int row_channels(const struct jpeg *j)
+{
+    const struct hr__jpeg_header *h = &j->header;
+    const struct hr_image_options *o = j->in.options;
+    bool converts = o->icc != HR_ICC_IGNORE && h->icc != NULL;
+
+    return h->components == 1 || (h->ycc && hr__wants_grey(o) && !converts) ? 1 : 3;
+}
+
+/* Read the header of the picture that j->in holds. */
+static enum hr_status describe(struct jpeg *j, struct hr__picture *out,
+                               struct hr_error *err)
+{
     struct hr__jpeg_header *h = &j->header;
-    enum hr_status status = hr__jpeg_header(in->data, in->size, h, err);
+    enum hr_status status = hr__jpeg_header(j->in.data, j->in.size, h, err);
 
     if (status != HR_OK)
         return status;
-    j->in = *in;
     out->width = h->width;
     out->height = h->height;
-    out->channels = h->components == 1 ? 1 : 3;
+    out->channels = row_channels(j);
+    j->grey = out->channels == 1;
     out->sample_bytes = 1;
     out->stored_channels = h->components;
     out->stored_bits = h->bits;
     out->orientation = h->orientation;
     out->raw_bytes = (uint64_t)h->width * (uint64_t)h->height * (uint64_t)h->components;
     out->work_bytes = h->several_scans ? coefficient_bytes(h) : 0;
-    out->icc = h->icc;
-    out->icc_size = h->icc_size;
     out->shrinks = true;
     describe_planes(h, &out->yuv);
     j->yuv = out->yuv;
-    return HR_OK;
+    return read_profile(j, out, err);
+}
+
+static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,
+                                struct hr__picture *out, struct hr_error *err)
+{
+    struct jpeg *j = decoder;
+    enum hr_status status;
+
+    j->in = *in;
+    status = describe(j, out, err);
+    if (status == HR_OK) {
+        j->whole = *in;
+        j->first = j->header;
+        out->frames = hr__jpeg_pictures(&j->header);
+    }
+    return status;
+}
+
+/* The pictures of a multi-picture file are JPEGs of their own. */
+static enum hr_status jpeg_turn(void *decoder, int64_t n, struct hr__picture *out,
+                                struct hr_error *err)
+{
+    struct jpeg *j = decoder;
+    int64_t frames = out->frames;
+    size_t at = 0;
+    size_t length = 0;
+
+    if (!hr__jpeg_picture(&j->first, j->whole.data, j->whole.size, n, &at, &length))
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: JPEG lacks picture %lld of %lld", (long long)n,
+                            (long long)frames);
+    j->in.data = j->whole.data + at;
+    j->in.size = length;
+    hr__free(j->profile);
+    j->profile = NULL;
+    *out = (struct hr__picture){.frames = frames};
+    return describe(j, out, err);
 }
 
 static void jpeg_close(void *decoder)
 {
-    (void)decoder;
+    struct jpeg *j = decoder;
+
+    hr__free(j->profile);
+    j->profile = NULL;
 }
 
 /* ---- the pixels ---- */
@@ -346,11 +440,9 @@ static void choose_colour(struct jpeg *j)
 {
     switch (j->lib.jpeg_color_space) {
     case JCS_GRAYSCALE:
-        j->lib.out_color_space = JCS_GRAYSCALE;
-        return;
     case JCS_RGB:
     case JCS_YCbCr:
-        j->lib.out_color_space = JCS_RGB;
+        j->lib.out_color_space = j->grey ? JCS_GRAYSCALE : JCS_RGB;
         return;
     case JCS_CMYK:
     case JCS_YCCK:
@@ -420,24 +512,8 @@ static void begin(struct jpeg *j)
         escape(j, hr_error_set(j->err, HR_ERR_FORMAT, "image", 0,
                                "image: JPEG has contradictory headers"));
     if (j->ended && jpeg_has_multiple_scans(lib))
-        fail_ended(j);
+        lose(j);
     j->started = true;
-}
-
-/* a * b / 255, rounded; a and b are at most 255. */
-static unsigned times(unsigned a, unsigned b)
-{
-    unsigned product = a * b + 128;
-
-    return (product + (product >> 8)) >> 8;
-}
-
-/* Both are stored inverted: s[0 … 2] is 255 - c, and s[3] is 255 - k. */
-static void cmyk_to_rgb(const uint8_t *s, uint8_t *rgb, size_t pixels)
-{
-    for (size_t i = 0; i < pixels; i++, s += 4, rgb += 3)
-        for (int c = 0; c < 3; c++)
-            rgb[c] = (uint8_t)(s[3] - times(255u - s[c], s[3]));
 }
 
 /* The columns that libjpeg is to give: those that are needed and one MCU more at each
@@ -469,14 +545,29 @@ static void decode_rows(struct jpeg *j, uint8_t **rows, int n, size_t x)
     bool cmyk = j->lib.out_color_space == JCS_CMYK;
     size_t pixel = (size_t)(j->lib.out_color_space == JCS_GRAYSCALE ? 1 : 3);
     uint8_t *to[HR_PUSH_ROWS];
-    int got = 0;
 
     for (int i = 0; i < n; i++)
         to[i] = cmyk ? j->cmyk + (size_t)i * width * 4 : rows[i] + x * pixel;
-    while (got < n)
-        got += (int)jpeg_read_scanlines(&j->lib, to + got, (JDIMENSION)(n - got));
+    while (j->got < n)
+        j->got +=
+            (int)jpeg_read_scanlines(&j->lib, to + j->got, (JDIMENSION)(n - j->got));
     for (int i = 0; cmyk && i < n; i++)
-        cmyk_to_rgb(to[i], rows[i] + x * pixel, width);
+        hr__cmyk_row(to[i], rows[i] + x * pixel, width, true);
+}
+
+/* After an error: what was decoded but not put yet. No columns are left out then. */
+static enum hr_status put_remains(struct jpeg *j)
+{
+    uint8_t *rows[HR_PUSH_ROWS];
+    enum hr_status status;
+
+    hr__canvas_rows(j->canvas, rows);
+    if (j->lib.out_color_space == JCS_CMYK)
+        for (int i = 0; i < j->got; i++)
+            hr__cmyk_row(j->cmyk + (size_t)i * j->lib.output_width * 4, rows[i],
+                         j->lib.output_width, true);
+    status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, j->got, NULL);
+    return status == HR_OK ? HR_ERR_FORMAT : status;
 }
 
 /* Rows above what is needed: whole rows of MCUs are skipped, but for the last, whose
@@ -507,7 +598,9 @@ static enum hr_status decode_pixels(struct jpeg *j)
     while ((n = hr__canvas_rows(j->canvas, rows)) > 0) {
         enum hr_status status;
 
+        j->got = 0;
         decode_rows(j, rows, n, x);
+        j->got = 0;
         status = hr__canvas_put(j->canvas, (const uint8_t *const *)rows, n, j->err);
         if (status != HR_OK)
             return status;
@@ -557,9 +650,9 @@ static enum hr_status decode(struct jpeg *j)
         return HR_OK;
     }
     jpeg_finish_decompress(&j->lib);
-    if (j->ended)
-        fail_ended(j);
-    return HR_OK;
+    if (j->ended && !j->lost)
+        return say_ended(j);
+    return j->lost ? HR_ERR_FORMAT : HR_OK;
 }
 
 static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
@@ -568,7 +661,9 @@ static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
     struct jpeg *j = decoder;
     enum hr_status status;
 
-    j->crops = canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL;
+    /* What there is of a damaged picture comes by whole rows. */
+    j->crops = !canvas->options->allow_truncated &&
+               (canvas->options->crop != HR_CROP_NONE || canvas->pick.box != NULL);
     if (canvas->planar) {
         bool taken;
 
@@ -582,8 +677,12 @@ static enum hr_status jpeg_read(void *decoder, struct hr__canvas *canvas,
     j->err = err;
     j->started = false;
     j->ended = false;
+    j->lost = false;
+    j->got = 0;
     j->lib.input_scan_number = 0; /* of the last picture, until the header is read */
     status = guarded(j, decode);
+    if (status == HR_ERR_FORMAT && j->got > 0 && j->in.options->allow_truncated)
+        status = put_remains(j);
     if (status != HR_OK)
         jpeg_abort_decompress(&j->lib);
     return status;
@@ -594,6 +693,7 @@ const struct hr__codec hr__codec_jpeg = {
     .create = jpeg_create_decoder,
     .destroy = jpeg_destroy_decoder,
     .open = jpeg_open,
+    .turn = jpeg_turn,
     .read = jpeg_read,
     .close = jpeg_close,
 };

@@ -28,6 +28,10 @@ enum {
     APP14 = 0xee
 };
 
+/* Of the Multi-Picture Format, CIPA DC-007: a table with 16 bytes per picture. */
+#define TAG_PICTURES 0xb002
+#define PICTURE_BYTES 16
+
 #define ICC_HEAD 14 /* "ICC_PROFILE\0", number, count */
 
 struct walk {
@@ -38,12 +42,6 @@ struct walk {
     int adobe; /* its transform, -1: no such marker */
     uint8_t id[4];
 };
-
-static enum hr_status ended(struct hr_error *err)
-{
-    return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                        "image: JPEG ends in its header");
-}
 
 /* The next marker's code; bytes that are none are passed over, as libjpeg does. -1 at
  * the end. */
@@ -91,6 +89,11 @@ static enum hr_status read_frame(struct walk *w, int code, const uint8_t *s, siz
     return HR_OK;
 }
 
+static bool is_profile(int code, const uint8_t *s, size_t n)
+{
+    return code == APP2 && n > ICC_HEAD && memcmp(s, "ICC_PROFILE", 12) == 0;
+}
+
 static void read_application(struct walk *w, int code, const uint8_t *s, size_t n,
                              struct hr__jpeg_header *out)
 {
@@ -101,11 +104,13 @@ static void read_application(struct walk *w, int code, const uint8_t *s, size_t 
     else if (code == APP1 && n > 6 && memcmp(s, "Exif\0", 6) == 0 &&
              out->orientation == 0)
         out->orientation = hr__exif_orientation(s, n);
-    else if (code == APP2 && n > ICC_HEAD && memcmp(s, "ICC_PROFILE", 12) == 0 &&
-             out->icc == NULL) {
+    else if (is_profile(code, s, n) && out->icc == NULL) {
         out->icc = s + ICC_HEAD;
         out->icc_size = n - ICC_HEAD;
         out->icc_chunks = s[ICC_HEAD - 1];
+    } else if (code == APP2 && n > 4 && memcmp(s, "MPF", 4) == 0 && out->mpf == NULL) {
+        out->mpf = s + 4;
+        out->mpf_size = n - 4;
     }
 }
 
@@ -118,45 +123,115 @@ static bool is_ycc(const struct walk *w)
     return memcmp(w->id, "RGB", 3) != 0;
 }
 
+/* The next segment: its code, or -1 with *status set at the data's end. */
+static int next_segment(struct walk *w, const uint8_t **s, size_t *n,
+                        enum hr_status *status, struct hr_error *err)
+{
+    int code;
+
+    do
+        code = next_marker(w);
+    while (code == TEM || (code >= RST0 && code <= SOI));
+    *status = HR_OK;
+    if (code >= 0 && code != EOI && w->size - w->at >= 2) {
+        size_t length = short_at(w->data + w->at);
+
+        if (length < 2) {
+            *status = hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                                   "image: JPEG has a marker %02x of %zu bytes",
+                                   (unsigned)code, length);
+            return -1;
+        }
+        if (length <= w->size - w->at) {
+            *s = w->data + w->at + 2;
+            *n = length - 2;
+            w->at += length;
+            return code;
+        }
+    }
+    *status =
+        hr_error_set(err, HR_ERR_FORMAT, "image", 0, "image: JPEG ends in its header");
+    return -1;
+}
+
 enum hr_status hr__jpeg_header(const uint8_t *data, size_t size,
                                struct hr__jpeg_header *out, struct hr_error *err)
 {
     struct walk w = {.data = data, .size = size, .at = 2, .adobe = -1};
     enum hr_status status = HR_OK;
+    const uint8_t *s = NULL;
+    size_t n = 0;
+    int code;
 
     *out = (struct hr__jpeg_header){0};
-    while (status == HR_OK) {
-        int code = next_marker(&w);
-        const uint8_t *s;
-        size_t n;
-
-        if (code == TEM || (code >= RST0 && code <= SOI))
-            continue;
-        if (code < 0 || code == EOI || w.size - w.at < 2)
-            return ended(err);
-        n = short_at(w.data + w.at);
-        if (n < 2)
-            return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                                "image: JPEG has a marker %02x of %zu bytes",
-                                (unsigned)code, n);
-        if (n > w.size - w.at)
-            return ended(err);
-        s = w.data + w.at + 2;
-        w.at += n;
-        n -= 2;
-        if (code == SOS) {
-            if (out->components == 0)
-                return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                                    "image: JPEG has a scan but no frame header");
-            if (n > 0 && s[0] < out->components)
-                out->several_scans = true;
-            break;
-        }
+    while ((code = next_segment(&w, &s, &n, &status, err)) >= 0 && code != SOS) {
         if (is_frame(code))
             status = read_frame(&w, code, s, n, out, err);
         else
             read_application(&w, code, s, n, out);
+        if (status != HR_OK)
+            return status;
     }
+    if (status != HR_OK)
+        return status;
+    if (out->components == 0)
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: JPEG has a scan but no frame header");
+    if (n > 0 && s[0] < out->components)
+        out->several_scans = true;
     out->ycc = out->components == 3 && is_ycc(&w);
-    return status;
+    return HR_OK;
+}
+
+static uint32_t picture_table(const struct hr__jpeg_header *h, struct hr__exif_tag *tag)
+{
+    if (h->mpf == NULL || !hr__exif_find(h->mpf, h->mpf_size, TAG_PICTURES, tag) ||
+        tag->type != 7)
+        return 1;
+    return tag->count >= PICTURE_BYTES ? tag->count / PICTURE_BYTES : 1;
+}
+
+int64_t hr__jpeg_pictures(const struct hr__jpeg_header *header)
+{
+    struct hr__exif_tag tag;
+
+    return picture_table(header, &tag);
+}
+
+bool hr__jpeg_picture(const struct hr__jpeg_header *header, const uint8_t *data,
+                      size_t size, int64_t n, size_t *at, size_t *length)
+{
+    size_t start = (size_t)(header->mpf - data);
+    struct hr__exif_tag tag = {0};
+    const uint8_t *entry;
+
+    if (n >= picture_table(header, &tag) || tag.values == NULL)
+        return false;
+    entry = tag.values + n * PICTURE_BYTES;
+    *length = hr__exif_number(entry + 4, 4, tag.big);
+    *at = start + hr__exif_number(entry + 8, 4, tag.big);
+    if (*at > size - 2 || data[*at] != 0xff || data[*at + 1] != SOI)
+        return false;
+    if (*length > size - *at)
+        *length = size - *at;
+    return true;
+}
+
+size_t hr__jpeg_profile(const uint8_t *data, size_t size, uint8_t *to)
+{
+    struct walk w = {.data = data, .size = size, .at = 2};
+    enum hr_status status;
+    const uint8_t *s = NULL;
+    size_t total = 0;
+    size_t n = 0;
+    int code;
+
+    while ((code = next_segment(&w, &s, &n, &status, NULL)) >= 0 && code != SOS) {
+        if (!is_profile(code, s, n))
+            continue;
+        if (to != NULL)
+            memcpy(to + total, s + ICC_HEAD, n - ICC_HEAD);
+        total += n - ICC_HEAD;
+    }
+    return total;
 }

@@ -4,6 +4,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/banned.h"
 
@@ -134,10 +137,21 @@ const struct hr__kernels hr__kernels_wide = {"wide", across_wide, down_wide, NUL
                                              NULL};
 
 #if defined(__x86_64__)
+/* clang before 15 does not know that name in __builtin_cpu_supports. */
+static int has_f16c(void)
+{
+    unsigned a;
+    unsigned b;
+    unsigned c;
+    unsigned d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
 static int cpu_has(const char *name)
 {
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+        return __builtin_cpu_supports("avx2") && has_f16c();
     if (strcmp(name, "sse4.1") == 0)
         return __builtin_cpu_supports("sse4.1");
     return 1;

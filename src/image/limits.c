@@ -5,7 +5,6 @@
 
 /* Expansion is judged only above this many bytes, where it can hurt. */
 #define EXPANSION_FREE ((uint64_t)64 << 20)
-#define EXPANSION_MAX 1000
 
 static enum hr_status check_size(const struct hr_image_options *o, const char *format,
                                  int64_t width, int64_t height, struct hr_error *err)
@@ -53,11 +52,12 @@ enum hr_status hr__limits_check(const struct hr_image_options *o, const char *fo
                             "is %llu decoded bytes",
                             format, (unsigned long long)p->work_bytes,
                             (unsigned long long)o->bytes_max);
-    if (p->raw_bytes > EXPANSION_FREE && p->raw_bytes / EXPANSION_MAX >= encoded)
-        return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
-                            "image: %s of %zu bytes expands to %llu, the limit is %d:1",
-                            format, encoded, (unsigned long long)p->raw_bytes,
-                            EXPANSION_MAX);
+    if (p->raw_bytes > EXPANSION_FREE && p->raw_bytes / encoded >= o->expansion_max)
+        return hr_error_set(
+            err, HR_ERR_LIMIT, "image", 0,
+            "image: %s of %zu bytes expands to %llu, the limit is %llu:1", format,
+            encoded, (unsigned long long)p->raw_bytes,
+            (unsigned long long)o->expansion_max);
     return HR_OK;
 }
 

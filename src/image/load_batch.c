@@ -85,26 +85,33 @@ static void run_slot(void *cookie, size_t slot, struct hr_ctx *ctx)
     f->error.text[0] = '\0';
     status = hr__load(ctx, &job->srcs[slot], &id, job->options, to, NULL, &f->error);
     f->slot = slot;
-    f->error.status = status;
-    if (status == HR_OK)
+    f->kept = status == HR_OK && f->error.text[0] != '\0';
+    if (!f->kept)
+        f->error.status = status;
+    if (f->error.status == HR_OK)
         return;
-    memset(to, 0, job->slot_bytes);
+    if (!f->kept)
+        memset(to, 0, job->slot_bytes);
     hr__load_name(&job->srcs[slot], NULL, f->name);
 }
 
-/* Move the failures together, in the order of slots; HR_CANCELLED when a slot says so,
- * since then the batch is not one. */
-static enum hr_status gather(struct hr_slot_failure *failure, size_t n, size_t *failed)
+/* Move what there is to tell together, in the order of slots; HR_CANCELLED when a slot
+ * says so, since then the batch is not one. *first: the first slot that failed, or NULL. */
+static enum hr_status gather(struct hr_slot_failure *failure, size_t n, size_t *told,
+                             const struct hr_slot_failure **first)
 {
-    *failed = 0;
+    *told = 0;
+    *first = NULL;
     for (size_t i = 0; i < n; i++) {
         if (failure[i].error.status == HR_OK)
             continue;
         if (failure[i].error.status == HR_CANCELLED)
             return HR_CANCELLED;
-        if (*failed != i)
-            failure[*failed] = failure[i];
-        ++*failed;
+        if (*told != i)
+            failure[*told] = failure[i];
+        if (*first == NULL && !failure[*told].kept)
+            *first = &failure[*told];
+        ++*told;
     }
     return HR_OK;
 }
@@ -113,21 +120,22 @@ static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
                                 int strict, struct hr_array **array,
                                 struct hr_value *out, struct hr_error *err)
 {
-    size_t failed;
+    const struct hr_slot_failure *first;
+    size_t told;
     enum hr_status status;
 
     job->pixels = hr_array_data(*array);
     hr_ctx_for_each(ctx, n, run_slot, job);
-    status = gather(job->failure, n, &failed);
+    status = gather(job->failure, n, &told, &first);
     if (status != HR_OK)
         return status;
-    if (strict && failed > 0) {
+    if (strict && first != NULL) {
         if (err != NULL)
-            *err = job->failure[0].error;
-        return job->failure[0].error.status;
+            *err = first->error;
+        return first->error.status;
     }
-    if (hr_batch_new(array, job->failure, failed, out) != HR_OK)
-        return hr__nomem(err, "image", "a batch", failed * sizeof(*job->failure));
+    if (hr_batch_new(array, job->failure, told, out) != HR_OK)
+        return hr__nomem(err, "image", "a batch", told * sizeof(*job->failure));
     return HR_OK;
 }
 

@@ -176,6 +176,12 @@ static void rgb_to_grey(const uint8_t *from, uint8_t *to, size_t pixels)
         to[i] = (uint8_t)luma(from[3 * i], from[3 * i + 1], from[3 * i + 2]);
 }
 
+static void rgba_to_rgb(const uint8_t *from, uint8_t *to, size_t pixels)
+{
+    for (size_t i = 0; i < pixels; i++)
+        memcpy(to + 3 * i, from + 4 * i, 3);
+}
+
 static void blend_rgba(const uint8_t *from, uint8_t *to, size_t pixels,
                        int64_t background)
 {
@@ -208,8 +214,22 @@ void hr__convert_row(const struct hr__conversion *c, const uint8_t *from, uint8_
         rgb_to_grey(from, to, pixels);
     else if (bytes && c->channels == 4 && c->to == HR_RGB24 && c->background >= 0)
         blend_rgba(from, to, pixels, c->background);
+    else if (bytes && c->channels == 4 && c->to == HR_RGB24)
+        rgba_to_rgb(from, to, pixels);
     else
         convert_any(c, from, to, pixels);
+}
+
+void hr__cmyk_row(const uint8_t *cmyk, uint8_t *rgb, size_t pixels, bool inverted)
+{
+    unsigned flip = inverted ? 0 : 255;
+
+    for (size_t i = 0; i < pixels; i++, cmyk += 4, rgb += 3) {
+        unsigned white = cmyk[3] ^ flip;
+
+        for (int c = 0; c < 3; c++)
+            rgb[c] = (uint8_t)(white - times(255 - (cmyk[c] ^ flip), white, 255));
+    }
 }
 
 void hr__unpremultiply_row(uint8_t *rgba, size_t pixels)

@@ -22,6 +22,9 @@ bool hr__convert_keeps(const struct hr__conversion *c);
 /* from and to do not overlap. */
 void hr__convert_row(const struct hr__conversion *c, const uint8_t *from, uint8_t *to,
                      size_t pixels);
+/* CMYK of 8 bits to RGB: red is (255 - k) - c * (255 - k) / 255, rounded, as in Pillow.
+ * inverted: 255 is no ink. */
+void hr__cmyk_row(const uint8_t *cmyk, uint8_t *rgb, size_t pixels, bool inverted);
 /* The colours of premultiplied RGBA pixels, in place. */
 void hr__unpremultiply_row(uint8_t *rgba, size_t pixels);
 

@@ -1,8 +1,9 @@
 /* PNG by libpng's row interface.
  *
  * As in jpeg.c, errors jump back to the one function with a setjmp, which has no
- * variables. libpng's own structures are made and freed for each picture: it offers no
- * way to keep them. Chunks that do not bear on the pixels are skipped unread.
+ * variables. libpng's own structures are made for each picture, in memory that is kept:
+ * libpng itself offers no way to keep them. Chunks that do not bear on the pixels are
+ * skipped unread.
  *
  * Grey below 8 bits is stretched to 0 … 255, a palette is looked up, of 16 bits the
  * upper 8 are taken where 8 are wanted; gamma is ignored. Of an animation the default
@@ -14,6 +15,8 @@
 #include <png.h>
 
 #include "base/mem.h"
+#include "image/apng.h"
+#include "image/arena.h"
 #include "image/canvas.h"
 #include "image/codec.h"
 #include "image/exif.h"
@@ -37,8 +40,14 @@ struct png {
     bool nomem;              /* an allocation failed */
     struct hr_buffer *whole; /* an interlaced picture, while its passes are read */
     struct hr__picture rows; /* what is given */
-    bool transparent;        /* there is a tRNS chunk */
-    int64_t row;             /* decoded so far, of this pass */
+    uint8_t *profile;        /* unpacked */
+    size_t profile_bytes;
+    bool transparent;       /* there is a tRNS chunk */
+    bool cut;               /* the data end before the end */
+    struct hr__arena arena; /* libpng's own memory, kept from picture to picture */
+    struct hr__apng *movie; /* made by the first animation */
+    int64_t frame;          /* turned to */
+    int64_t row;            /* decoded so far, of this pass */
     int pass;
     int passes;
 };
@@ -89,7 +98,7 @@ static void on_warning(png_structp lib, png_const_charp text)
 static png_voidp on_malloc(png_structp lib, png_alloc_size_t size)
 {
     struct png *p = png_get_mem_ptr(lib);
-    void *ptr = hr__malloc(size);
+    void *ptr = hr__arena_alloc(&p->arena, size);
 
     if (ptr == NULL)
         p->nomem = true;
@@ -98,8 +107,9 @@ static png_voidp on_malloc(png_structp lib, png_alloc_size_t size)
 
 static void on_free(png_structp lib, png_voidp ptr)
 {
-    (void)lib;
-    hr__free(ptr);
+    struct png *p = png_get_mem_ptr(lib);
+
+    hr__arena_release(&p->arena, ptr);
 }
 
 static void on_read(png_structp lib, png_bytep to, size_t n)
@@ -129,9 +139,16 @@ static void open_lib(struct png *p)
         escape(p, hr__nomem(p->err, "image", "a PNG decoder", 0));
     png_set_read_fn(p->lib, p, on_read);
     png_set_user_limits(p->lib, side, side);
+    if (p->cut) /* so that no row is lost with data that libpng reads ahead */
+        png_set_compression_buffer_size(p->lib, 1);
     png_set_chunk_malloc_max(p->lib, CHUNK_BYTES_MAX);
     png_set_chunk_cache_max(p->lib, CHUNKS_MAX);
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    /* A fuzzer cannot guess checksums. */
+    png_set_crc_action(p->lib, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+#else
     png_set_crc_action(p->lib, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+#endif
     png_set_keep_unknown_chunks(p->lib, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
 }
 
@@ -157,6 +174,7 @@ static void read_chunks(struct png *p, struct hr__picture *out)
     size_t at = SIGNATURE_BYTES + CHUNK_HEAD + IHDR_BYTES + 4;
 
     p->transparent = false;
+    p->cut = true;
     while (size - at >= CHUNK_HEAD + 4) {
         const uint8_t *head = data + at;
         size_t n = big_endian(head);
@@ -166,10 +184,15 @@ static void read_chunks(struct png *p, struct hr__picture *out)
         at += CHUNK_HEAD + n + 4;
         if (memcmp(head + 4, "tRNS", 4) == 0)
             p->transparent = true;
-        else if (memcmp(head + 4, "eXIf", 4) == 0 && out->orientation == 0)
+        else if (memcmp(head + 4, "iCCP", 4) == 0) {
+            out->icc = head + CHUNK_HEAD; /* compressed: see read_profile */
+            out->icc_size = n;
+        } else if (memcmp(head + 4, "eXIf", 4) == 0 && out->orientation == 0)
             out->orientation = hr__exif_orientation(head + CHUNK_HEAD, n);
-        else if (memcmp(head + 4, "IEND", 4) == 0)
+        else if (memcmp(head + 4, "IEND", 4) == 0) {
+            p->cut = false;
             break;
+        }
     }
 }
 
@@ -182,6 +205,56 @@ static void choose_rows(struct png *p, int type, struct hr__picture *out)
     if (alpha && hr__wants_alpha(p->in.options))
         out->channels++;
     out->sample_bytes = out->stored_bits == 16 && hr__wants_16(p->in.options) ? 2 : 1;
+}
+
+/* Before libpng reads from the beginning. */
+static void start(struct png *p)
+{
+    hr__arena_reset(&p->arena);
+    p->at = 0;
+    p->nomem = false;
+    p->row = 0;
+    p->pass = 0;
+    p->passes = 0;
+}
+
+static enum hr_status copy_profile(struct png *p)
+{
+    png_charp name;
+    png_bytep profile;
+    png_uint_32 size;
+    int method;
+
+    open_lib(p);
+    png_set_keep_unknown_chunks(p->lib, PNG_HANDLE_CHUNK_AS_DEFAULT,
+                                (png_const_bytep) "iCCP", 1);
+    png_read_info(p->lib, p->info);
+    p->profile_bytes = 0;
+    if (png_get_iCCP(p->lib, p->info, &name, &method, &profile, &size) == 0)
+        return HR_OK; /* one that libpng does not accept */
+    p->profile = hr__malloc(size);
+    if (p->profile == NULL)
+        return hr__nomem(p->err, "image", "a colour profile", size);
+    memcpy(p->profile, profile, size);
+    p->profile_bytes = size;
+    return HR_OK;
+}
+
+/* libpng unpacks the profile, where it is wanted. */
+static enum hr_status read_profile(struct png *p, struct hr__picture *out,
+                                   struct hr_error *err)
+{
+    enum hr_status status;
+
+    if (out->icc == NULL || p->in.options->icc == HR_ICC_IGNORE)
+        return HR_OK;
+    p->err = err;
+    start(p);
+    status = guarded(p, copy_profile);
+    png_destroy_read_struct(&p->lib, &p->info, NULL);
+    out->icc = p->profile;
+    out->icc_size = p->profile_bytes;
+    return status;
 }
 
 static enum hr_status png_open(void *decoder, const struct hr__input *in,
@@ -208,12 +281,14 @@ static enum hr_status png_open(void *decoder, const struct hr__input *in,
     row_bits = (uint64_t)out->width * (unsigned)out->stored_channels * ihdr[8];
     out->raw_bytes = (row_bits + 7) / 8 * (uint64_t)out->height;
     read_chunks(p, out);
+    out->frames = hr__apng_frames(in->data, in->size);
+    p->frame = 0;
     choose_rows(p, ihdr[9], out);
     p->rows = *out;
     if (ihdr[12] != 0)
         out->work_bytes = (uint64_t)out->width * (uint64_t)out->height *
                           (unsigned)(out->channels * out->sample_bytes);
-    return HR_OK;
+    return read_profile(p, out, err);
 }
 
 /* ---- the pixels ---- */
@@ -288,11 +363,21 @@ static void read_straight(struct png *p)
     }
 }
 
+/* The picture that the passes have made. */
+static void put_whole(struct png *p)
+{
+    enum hr_status status = hr__canvas_put_all(p->canvas, hr_buffer_data(p->whole),
+                                               row_bytes(p), p->rows.height, p->err);
+
+    if (status != HR_OK)
+        escape(p, status);
+}
+
 /* Each pass fills in more pixels of all rows, so the whole picture is held. */
 static void read_interlaced(struct png *p)
 {
     size_t stride = row_bytes(p);
-    const uint8_t *rows[HR_PUSH_ROWS];
+    bool cut = p->in.options->allow_truncated != 0;
     enum hr_status status;
     uint8_t *pixels;
 
@@ -301,18 +386,17 @@ static void read_interlaced(struct png *p)
         escape(p, status);
     pixels = hr_buffer_data(p->whole);
     memset(pixels + stride * (size_t)p->rows.height, 0, HR_ROW_SLACK);
+    if (cut)
+        memset(pixels, 0, stride * (size_t)p->rows.height);
     for (p->pass = 0; p->pass < p->passes; p->pass++)
-        for (p->row = 0; p->row < p->rows.height; p->row++)
-            png_read_row(p->lib, pixels + stride * (size_t)p->row, NULL);
-    p->pass = p->passes - 1;
-    for (int64_t y = 0; y < p->rows.height; y += HR_PUSH_ROWS) {
-        int64_t left = p->rows.height - y;
-        int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
+        for (p->row = 0; p->row < p->rows.height; p->row++) {
+            uint8_t *row = pixels + stride * (size_t)p->row;
 
-        for (int i = 0; i < n; i++)
-            rows[i] = pixels + stride * (size_t)(y + i);
-        put(p, rows, n);
-    }
+            /* Pixels that later passes bring are filled in by their neighbours. */
+            png_read_row(p->lib, cut ? NULL : row, cut ? row : NULL);
+        }
+    p->pass = p->passes - 1;
+    put_whole(p);
 }
 
 static enum hr_status decode(struct png *p)
@@ -326,20 +410,55 @@ static enum hr_status decode(struct png *p)
     return HR_OK;
 }
 
+/* After an error: what was decoded but not put yet. */
+static enum hr_status put_remains(struct png *p)
+{
+    struct hr_error *err = p->err;
+    uint8_t *rows[HR_PUSH_ROWS];
+
+    p->err = NULL; /* it tells of the first error */
+    if (p->passes > 1 && p->whole != NULL && p->canvas->rows_put == 0)
+        put_whole(p);
+    else if (p->passes == 1 && p->row > p->canvas->rows_put) {
+        hr__canvas_rows(p->canvas, rows);
+        put(p, (const uint8_t *const *)rows, (int)(p->row - p->canvas->rows_put));
+    }
+    p->err = err;
+    return HR_ERR_FORMAT;
+}
+
+/* Frames behind the first are composed of RGBA. */
+static enum hr_status png_turn(void *decoder, int64_t n, struct hr__picture *out,
+                               struct hr_error *err)
+{
+    struct png *p = decoder;
+    enum hr_status status = HR_OK;
+
+    if (p->movie == NULL)
+        status = hr__apng_new(&hr__codec_png, &p->movie, err);
+    if (status == HR_OK && p->frame == 0)
+        hr__apng_begin(p->movie, &p->in, out->width, out->height);
+    p->frame = n;
+    out->channels = 4;
+    out->sample_bytes = 1;
+    out->work_bytes = (uint64_t)out->width * (uint64_t)out->height * 12;
+    return status;
+}
+
 static enum hr_status png_read(void *decoder, struct hr__canvas *canvas,
                                struct hr_error *err)
 {
     struct png *p = decoder;
     enum hr_status status;
 
-    p->at = 0;
+    if (p->frame > 0)
+        return hr__apng_read(p->movie, p->frame, canvas, err);
     p->canvas = canvas;
     p->err = err;
-    p->nomem = false;
-    p->row = 0;
-    p->pass = 0;
-    p->passes = 0;
+    start(p);
     status = guarded(p, decode);
+    if (status == HR_ERR_FORMAT && p->in.options->allow_truncated)
+        status = guarded(p, put_remains);
     png_destroy_read_struct(&p->lib, &p->info, NULL);
     hr_buffer_unref(&p->whole);
     return status;
@@ -347,7 +466,21 @@ static enum hr_status png_read(void *decoder, struct hr__canvas *canvas,
 
 static void png_close(void *decoder)
 {
-    (void)decoder;
+    struct png *p = decoder;
+
+    hr__free(p->profile);
+    p->profile = NULL;
+    if (p->movie != NULL)
+        hr__apng_end(p->movie);
+}
+
+static void png_destroy(void *decoder)
+{
+    struct png *p = decoder;
+
+    hr__apng_free(&p->movie);
+    hr__arena_fini(&p->arena);
+    hr__free(p);
 }
 
 static enum hr_status png_create_decoder(void **out, struct hr_error *err)
@@ -360,8 +493,9 @@ static enum hr_status png_create_decoder(void **out, struct hr_error *err)
 const struct hr__codec hr__codec_png = {
     .name = "PNG",
     .create = png_create_decoder,
-    .destroy = hr__free,
+    .destroy = png_destroy,
     .open = png_open,
+    .turn = png_turn,
     .read = png_read,
     .close = png_close,
 };

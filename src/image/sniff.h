@@ -9,6 +9,11 @@ enum hr__format {
     HR_FORMAT_NONE, /* no picture */
     HR_FORMAT_JPEG,
     HR_FORMAT_PNG,
+    HR_FORMAT_WEBP,
+    HR_FORMAT_GIF,
+    HR_FORMAT_BMP,
+    HR_FORMAT_TIFF,
+    HR_FORMAT_AVIF,
     HR_FORMAT_OTHER, /* a picture of a kind that is not handled */
     HR_FORMAT_COUNT
 };

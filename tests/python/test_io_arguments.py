@@ -7,15 +7,21 @@ import pathlib
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import headrace.io
 from headrace import _ext
 from headrace.errors import FormatError
 from headrace.io import (
     CPUBuffer,
+    ImageLimits,
     convert_frames,
+    encode_image,
+    image_info,
+    image_info_batch,
     load_image,
     load_image_batch,
+    load_image_frames,
     read_file,
     resize,
     to_numpy,
@@ -26,12 +32,22 @@ CROP = "crop=None, flip=False, seed=0, epoch=0"
 FORM = "layout='HWC', dtype=None, mean=None, std=None"
 DIRECT = "index=0, out=None"
 IMAGE = (
-    f"pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', {CROP}, {FORM}, "
-    "exact=False, draft=False"
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "
+    "orientation='apply', frame=0, icc=None, allow_truncated=False, limits=None, "
+    f"{CROP}, {FORM}, exact=False, draft=False"
 )
+ALL_FRAMES = (
+    IMAGE.replace("frame=0, ", "").replace(f"{CROP}, ", "").replace(", draft=False", "")
+)
+ENCODE = "quality=75, compression=6, lossless=False, pix_fmt=None"
 SIGNATURES = {
     "load_image": f"(src, *, width=None, height=None, {IMAGE}, name=None, {DIRECT})",
     "load_image_batch": f"(srcs, *, width, height, {IMAGE}, strict=True, {DIRECT})",
+    "load_image_frames": f"(src, *, width=None, height=None, {ALL_FRAMES})",
+    "image_info": "(src, *, orientation='apply', limits=None)",
+    "image_info_batch": "(srcs, *, orientation='apply', limits=None, strict=True)",
+    "encode_image": f"(image, *, format='jpeg', {ENCODE})",
+    "save_image": f"(path, image, *, format=None, {ENCODE})",
     "resize": "(image, *, width, height, scale_algo='bicubic')",
     "transform": "(image, *, width=None, height=None, scale_mode=None, "
     f"scale_algo='bicubic', {CROP}, {FORM}, {DIRECT})",
@@ -62,11 +78,15 @@ def test_public_signatures(name, expected):
     function = getattr(headrace.io, name)
     assert bare(inspect.signature(function)) == expected
     for section in ["Args:", "Returns:", "Raises:"]:
-        assert section in function.__doc__
+        assert section in function.__doc__ or (name, section) == (
+            "save_image",
+            "Returns:",
+        )
 
 
 def test_everything_public_is_listed():
     classes = {"CPUBuffer", "CenterCrop", "RandomResizedCrop", "SlotFailure"}
+    classes |= {"ImageInfo", "ImageLimits"}
     others = {"jpeg_counts"}
     assert classes | others | set(SIGNATURES) == set(headrace.io.__all__)
 
@@ -79,7 +99,11 @@ def test_extension_functions_have_signatures():
 
 
 @pytest.mark.parametrize(
-    "name", ["convert_frames", "load_image", "load_image_batch", "resize", "transform"]
+    "name",
+    [
+        *("load_image", "load_image_batch", "resize", "image_info"),
+        *("image_info_batch", "encode_image", "convert_frames", "transform"),
+    ],
 )
 def test_an_op_takes_the_arguments_that_a_partial_binds(name):
     function = getattr(headrace.io, name)
@@ -101,6 +125,10 @@ SIZE = {"width": 4, "height": 3}
         (functools.partial(load_image_batch, **SIZE), "load_image_batch", "list"),
         (functools.partial(resize, **SIZE, scale_algo="box"), "resize", "array"),
         (functools.partial(read_file), "read_file", "source"),
+        (functools.partial(load_image_frames), "load_image_frames", "source"),
+        (functools.partial(image_info), "image_info", "source"),
+        (functools.partial(image_info_batch), "image_info_batch", "list"),
+        (functools.partial(encode_image, format="png"), "encode_image", "array"),
         (functools.partial(convert_frames), "convert_frames", "arrays"),
     ],
 )
@@ -111,6 +139,9 @@ def test_a_partial_becomes_an_op(function, name, wants):
     assert repr(op) == f"Op('{name}', wants='{wants}')"
 
 
+PIX_FMTS = "'rgb24', 'bgr24', 'gray', 'rgba', 'gray16' or 'rgb48'"
+TURNS = "'apply' or 'ignore'"
+COLOUR = "a tuple (red, green, blue) or None"
 BAD_ARGUMENTS = [
     ({"width": 0}, ValueError, "width must be at least 1, not 0"),
     ({"height": -3}, ValueError, "height must be at least 1, not -3"),
@@ -120,8 +151,24 @@ BAD_ARGUMENTS = [
     ({"width": 4.0}, TypeError, "width must be an int or None, not float"),
     ({"width": True}, TypeError, "width must be an int or None, not bool"),
     ({"height": "4"}, TypeError, "height must be an int or None, not str"),
-    ({"pix_fmt": "bgr24"}, ValueError, "pix_fmt must be 'rgb24', not 'bgr24'"),
-    ({"pix_fmt": None}, ValueError, "pix_fmt must be 'rgb24', not None"),
+    ({"pix_fmt": "rgb"}, ValueError, f"pix_fmt must be {PIX_FMTS}, not 'rgb'"),
+    ({"pix_fmt": None}, ValueError, f"pix_fmt must be {PIX_FMTS}, not None"),
+    ({"orientation": None}, ValueError, f"orientation must be {TURNS}, not None"),
+    ({"icc": "p3"}, ValueError, "icc must be 'srgb' or None, not 'p3'"),
+    ({"frame": -1}, ValueError, "frame must be at least 0, not -1"),
+    ({"frame": None}, TypeError, "frame must be an int, not NoneType"),
+    ({"background": 0}, TypeError, f"background must be {COLOUR}, not 0"),
+    ({"background": (0, 0)}, TypeError, f"background must be {COLOUR}, not (0, 0)"),
+    (
+        {"background": (0, 0, 256)},
+        ValueError,
+        "background must be at most 255, not 256",
+    ),
+    (
+        {"limits": ImageLimits(pixels=0)},
+        ValueError,
+        "limits.pixels must be at least 1, not 0",
+    ),
     (
         {"scale_mode": "fit"},
         ValueError,
@@ -398,3 +445,44 @@ def test_convert_frames_names_the_frame_that_is_none():
 def test_a_file_that_tells_no_size_is_not_taken_for_an_empty_one():
     with pytest.raises(FormatError, match=r"'/proc/self/status' tells no size"):
         read_file("/proc/self/status")
+
+
+class Interface:
+    """Nothing but an ``__array_interface__``."""
+
+    def __init__(self, **interface):
+        self.__array_interface__ = interface
+
+
+def test_an_array_interface_is_enough():
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    whole = pixels.__array_interface__
+    buffer = _ext.as_buffer(Interface(**whole, keep=pixels))
+    assert np.shares_memory(to_numpy(buffer), pixels)
+    data = Interface(typestr="|u1", shape=(2, 4, 3), data=pixels.tobytes(), version=3)
+    assert to_numpy(_ext.as_buffer(data)).tolist() == pixels.tolist()
+    assert _ext.as_buffer(data).readonly
+    image = Image.fromarray(pixels)
+    assert to_numpy(load_image(encode_image(image, format="png"))).tolist() == (
+        pixels.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("interface", "text"),
+    [
+        ({"typestr": "|V3"}, "has elements of no plain number type"),
+        ({"typestr": ">u2"}, "has elements of no plain number type"),
+        ({"strides": (1, 2)}, "has strides; a C-contiguous array is expected"),
+        ({"shape": None}, "has no shape of at most 8 dimensions"),
+        ({"shape": (-1,)}, "has a negative extent"),
+        ({"shape": (2**62, 8)}, "has a shape too large"),
+        ({"data": None}, "has no data"),
+    ],
+)
+def test_array_interfaces_that_are_refused(interface, text):
+    good = {"typestr": "|u1", "shape": (4,), "data": b"abcd", "version": 3}
+    with pytest.raises(TypeError, match=f"^__array_interface__ {text}"):
+        _ext.as_buffer(Interface(**{**good, **interface}))
+    with pytest.raises(ValueError, match="buffer"):
+        _ext.as_buffer(Interface(**{**good, "shape": (5,)}))

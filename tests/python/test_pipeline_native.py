@@ -14,9 +14,14 @@ import pytest
 from PIL import Image
 
 from headrace.io import (
+    ImageLimits,
     convert_frames,
+    encode_image,
+    image_info,
+    image_info_batch,
     load_image,
     load_image_batch,
+    load_image_frames,
     read_file,
     resize,
 )
@@ -402,3 +407,36 @@ def test_r1_a_python_stage_cannot(large):
     after = pipeline.stats().stages[-1]
     assert after.items_in - before.items_in <= 4
     pipeline.stop()
+
+
+def test_headers_frames_and_encoding_are_native(pictures):
+    data = [path.read_bytes() for path in pictures]
+    partial = functools.partial
+    assert runs_natively(image_info, data)
+    assert runs_natively(load_image_frames, data)
+    infos = list(build(data, pipe(image_info)))
+    assert infos == [image_info(item) for item in data]
+    many = partial(image_info_batch, strict=False)
+    [infos] = build([[*data, b"no picture"]], pipe(many))
+    assert infos == [*map(image_info, data), None]
+    options = {"pix_fmt": "gray", "orientation": "ignore", "limits": ImageLimits()}
+    load = partial(load_image, background=(1, 2, 3), **options)
+    encode = partial(encode_image, format="png")
+    pipeline = build(data, pipe(load), pipe(encode), pipe(load_image))
+    expected = [np.asarray(load(item)) for item in data]
+    for image, grey in zip(pipeline, expected, strict=True):
+        np.testing.assert_array_equal(image, np.repeat(grey, 3, 2))
+    assert [s.gil_held for s in pipeline.stats().stages[1:4]] == [0, 0, 0]
+
+
+def test_a_picture_that_is_cut_off_goes_on(tmp_path):
+    data = jpeg(tmp_path / "tall.jpg", (16, 64), (90, 0, 0)).read_bytes()
+    cut = data[: len(data) - 4]
+    load = functools.partial(load_image, allow_truncated=True)
+    small = functools.partial(resize, width=4, height=3)
+    whole, part = build([data, cut], pipe(load))
+    assert whole.truncated == ()
+    assert "JPEG ends after" in part.truncated[0].reason
+    assert [i.shape for i in build([data, cut], pipe(load), pipe(small))] == [
+        (3, 4, 3)
+    ] * 2

@@ -16,7 +16,8 @@ struct hrpy_buffer {
     PyObject_HEAD
     /* const after creation */
     struct hr_array *array;
-    PyObject *failures; /* a tuple, or NULL: none */
+    PyObject *failures;  /* a tuple, or NULL: none */
+    PyObject *truncated; /* the same */
     Py_ssize_t shape[HR_NDIM_MAX];
     Py_ssize_t strides[HR_NDIM_MAX]; /* in bytes */
     /* kept by the interpreter */
@@ -54,19 +55,30 @@ static PyObject *failure_new(struct hrpy_state *state, const struct hr_slot_fail
     return failure;
 }
 
+/* Those of the slots that hold what there was (kept) or nothing; NULL without an
+ * exception when there are none. */
 static PyObject *failures_new(struct hrpy_state *state,
-                              const struct hr_slot_failure *failures, size_t n)
+                              const struct hr_slot_failure *failures, size_t n,
+                              int kept)
 {
-    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    PyObject *tuple = NULL;
+    Py_ssize_t count = 0;
 
-    for (size_t i = 0; tuple && i < n; i++) {
-        PyObject *failure = failure_new(state, &failures[i]);
+    for (size_t i = 0; i < n; i++)
+        count += failures[i].kept == kept;
+    if (count > 0)
+        tuple = PyTuple_New(count);
+    for (size_t i = n; tuple && i > 0; i--) {
+        PyObject *failure;
 
+        if (failures[i - 1].kept != kept)
+            continue;
+        failure = failure_new(state, &failures[i - 1]);
         if (!failure) {
             Py_CLEAR(tuple);
             break;
         }
-        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, failure);
+        PyTuple_SET_ITEM(tuple, --count, failure);
     }
     return tuple;
 }
@@ -94,8 +106,9 @@ PyObject *hrpy_buffer_new(struct hrpy_state *state, struct hr_array **array,
         *array = NULL;
         set_layout(buffer);
         if (n > 0) {
-            buffer->failures = failures_new(state, failures, n);
-            if (!buffer->failures)
+            buffer->failures = failures_new(state, failures, n, 0);
+            buffer->truncated = failures_new(state, failures, n, 1);
+            if (PyErr_Occurred())
                 Py_CLEAR(self);
         }
     }
@@ -111,6 +124,7 @@ static void buffer_dealloc(PyObject *self)
     if (buffer->weakrefs)
         PyObject_ClearWeakRefs(self);
     Py_XDECREF(buffer->failures);
+    Py_XDECREF(buffer->truncated);
     hr_array_unref(&buffer->array);
     type->tp_free(self);
     Py_DECREF(type);
@@ -191,6 +205,14 @@ static PyObject *get_readonly(PyObject *self, void *closure)
 {
     (void)closure;
     return PyBool_FromLong(is_readonly(self));
+}
+
+static PyObject *get_truncated(PyObject *self, void *closure)
+{
+    PyObject *truncated = buffer_of(self)->truncated;
+
+    (void)closure;
+    return truncated ? Py_NewRef(truncated) : PyTuple_New(0);
 }
 
 static PyObject *get_failures(PyObject *self, void *closure)
@@ -302,6 +324,10 @@ static PyGetSetDef buffer_attributes[] = {
     {"ndim", get_ndim, NULL, "Number of dimensions.", NULL},
     {"nbytes", get_nbytes, NULL, "Size in bytes.", NULL},
     {"readonly", get_readonly, NULL, "True when the memory must not be written.", NULL},
+    {"truncated", get_truncated, NULL,
+     "Slots whose picture is not whole, kept by allow_truncated: a tuple of "
+     "SlotFailure.",
+     NULL},
     {"failures", get_failures, NULL,
      "The slots of a batch that could not be loaded, as a tuple of SlotFailure.\n\n"
      "Empty except for batches loaded with strict=False. Failed slots are zero.",

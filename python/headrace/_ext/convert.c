@@ -192,7 +192,7 @@ static struct hr_buffer *wrap_view(struct hrpy_state *state, Py_buffer *view)
     return hrpy_raise(state, &err);
 }
 
-static int import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
+int hrpy_import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out)
 {
     struct hr_buffer *buffer = NULL;
 
@@ -297,6 +297,8 @@ static int import_array(struct hrpy_state *state, PyObject *obj, const char *exp
         return import_view(state, obj, out);
     if (has_numpy(obj))
         return import_by_numpy(state, obj, out);
+    if (!PyType_Check(obj) && PyObject_HasAttrString(obj, "__array_interface__"))
+        return hrpy_import_interface(state, obj, out);
     PyErr_Format(PyExc_TypeError, "expected %s, found %.100s", expected,
                  Py_TYPE(obj)->tp_name);
     return -1;
@@ -309,7 +311,7 @@ static int import_source(struct hrpy_state *state, PyObject *obj, struct hr_valu
     if (PyUnicode_Check(obj))
         return import_str(obj, out);
     if (PyBytes_Check(obj) || PyByteArray_Check(obj) || PyMemoryView_Check(obj))
-        return import_bytes(state, obj, out);
+        return hrpy_import_bytes(state, obj, out);
     if (!PyObject_CheckBuffer(obj) && is_pathlike(obj))
         return import_pathlike(obj, out);
     return import_array(state, obj, "a path, encoded bytes or an array of them", out);
@@ -503,6 +505,8 @@ static PyObject *export_any(struct hrpy_state *state, const struct hr_value *val
         return export_list(state, value);
     if (value->cls == &hr_record_class)
         return export_record(state, value);
+    if (value->cls == &hr_image_info_class)
+        return hrpy_info_new(state, hr_image_info_peek(value));
     if (hrpy_misfit_peek(value))
         return Py_NewRef(hrpy_misfit_peek(value));
     PyErr_Format(PyExc_SystemError, "a value of kind '%s' has no Python form",

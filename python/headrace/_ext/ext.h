@@ -16,6 +16,7 @@ struct hrpy_state {
     PyTypeObject *plan_type;     /* headrace._ext.Plan */
     PyTypeObject *iterator_type; /* headrace._ext.EngineIterator */
     PyTypeObject *bridge_type;   /* headrace._ext.Bridge */
+    PyTypeObject *info_type;     /* headrace.io.ImageInfo */
     PyObject *logger;            /* of headrace.pipeline */
     PyObject *format_error;      /* headrace.errors.*, see errors.c */
     PyObject *unsupported_error;
@@ -111,6 +112,14 @@ enum hrpy_want {
 int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
                 struct hr_value *out);
 
+/* The bytes of an object with a contiguous buffer, which stays alive through the value.
+ * Returns 0, or -1 with an exception set. */
+int hrpy_import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out);
+
+/* An array out of an object's __array_interface__ (array_interface.c). The same. */
+int hrpy_import_interface(struct hrpy_state *state, PyObject *obj,
+                          struct hr_value *out);
+
 /* Value to a new reference; the value is released or moved into the object in any case.
  * text → str, bytes, array and batch → CPUBuffer, list → list, record → tuple or
  * dict, object → the object itself, empty → None. */
@@ -187,6 +196,11 @@ enum hr_status hrpy_ctx_acquire(struct hrpy_ctx_pool *pool, struct hr_ctx **out,
 /* Give it back and null *ctx; NULL is accepted. */
 void hrpy_ctx_release(struct hrpy_ctx_pool *pool, struct hr_ctx **ctx);
 
+/* ---- image_module.c ---- */
+
+/* A headrace.io.ImageInfo. */
+PyObject *hrpy_info_new(struct hrpy_state *state, const struct hr_image_info *info);
+
 /* ---- frames.c ---- */
 
 /* The function convert_frames, and its op. */
@@ -200,6 +214,8 @@ PyMODINIT_FUNC PyInit__ext(void);
 /* ---- type specs and function tables, one per file ---- */
 extern PyType_Spec hrpy_buffer_spec;
 extern PyType_Spec hrpy_op_spec;
-extern PyMethodDef hrpy_io_methods[]; /* io_module.c: load_image, resize, ... */
+extern PyStructSequence_Desc hrpy_info_desc;
+extern PyMethodDef hrpy_io_methods[];    /* io_module.c: load_image, resize, ... */
+extern PyMethodDef hrpy_image_methods[]; /* image_module.c: image_info, ... */
 
 #endif

@@ -7,13 +7,16 @@
 
 /* The names, in the order in which they stand in every signature. */
 #define HRPY_IMAGE_ARG_NAMES                                                           \
-    "width", "height", "pix_fmt", "scale_mode", "scale_algo", HRPY_CROP_ARG_NAMES,     \
-        HRPY_FORM_ARG_NAMES, "exact", "draft"
-#define HRPY_IMAGE_ARG_COUNT (5 + HRPY_CROP_ARG_COUNT + HRPY_FORM_ARG_COUNT + 2)
+    "width", "height", "pix_fmt", "scale_mode", "scale_algo", "background",            \
+        "orientation", "frame", "icc", "allow_truncated", "limits",                    \
+        HRPY_CROP_ARG_NAMES, HRPY_FORM_ARG_NAMES, "exact", "draft"
+#define HRPY_IMAGE_ARG_COUNT (11 + HRPY_CROP_ARG_COUNT + HRPY_FORM_ARG_COUNT + 2)
 /* Without the sizes. */
 #define HRPY_IMAGE_SIGNATURE                                                           \
-    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', " HRPY_CROP_SIGNATURE    \
-    ", " HRPY_FORM_SIGNATURE ", exact=False, draft=False"
+    "pix_fmt='rgb24', scale_mode='pad', scale_algo='bicubic', background=None, "       \
+    "orientation='apply', frame=0, icc=None, allow_truncated=False, "                  \
+    "limits=None, " HRPY_CROP_SIGNATURE ", " HRPY_FORM_SIGNATURE                       \
+    ", exact=False, draft=False"
 
 /* Fill *out from values[HRPY_IMAGE_ARG_COUNT] as hrpy_parse left them (NULL: default).
  * slots: as for hrpy_crop_options.
@@ -35,5 +38,24 @@ int hrpy_image_extent(PyObject *arg, const char *what, int required, int64_t *ou
 
 /* "box", "bilinear", "bicubic" or "lanczos"; NULL keeps *out. */
 int hrpy_image_algo(PyObject *arg, enum hr_scale_algo *out);
+
+/* "apply" or "ignore"; NULL keeps *out. */
+int hrpy_image_orientation(PyObject *arg, enum hr_orientation *out);
+
+/* The attributes of an ImageLimits; NULL or None keeps those of *out. */
+int hrpy_image_limits(PyObject *arg, struct hr_image_options *out);
+
+/* An int from least to most. */
+int hrpy_image_number(PyObject *arg, const char *what, int64_t least, int64_t most,
+                      int64_t *out);
+
+struct hrpy_choice {
+    const char *name; /* NULL: None */
+    int value;
+};
+
+/* One of n choices; `allowed` is their list as the message says it. NULL keeps *out. */
+int hrpy_image_choice(PyObject *arg, const char *what, const char *allowed,
+                      const struct hrpy_choice *choices, size_t n, int *out);
 
 #endif

@@ -22,6 +22,21 @@ static void *raise_status(struct hrpy_state *state, enum hr_status status,
 
 /* ---- load_image ---- */
 
+/* The picture as a CPUBuffer; detail: what it lacks, if allow_truncated kept it. */
+static PyObject *export_picture(struct hrpy_state *state, struct hr_array **array,
+                                const struct hr_value *src, const char *name,
+                                const struct hr_error *detail)
+{
+    struct hr_slot_failure cut = {.kept = 1, .error = *detail};
+
+    if (detail->status == HR_OK)
+        return hrpy_buffer_new(state, array, NULL, 0);
+    if (!name)
+        name = src->cls == &hr_text_class ? hr_text_peek(src, NULL) : "<bytes>";
+    PyOS_snprintf(cut.name, sizeof(cut.name), "%s", name);
+    return hrpy_buffer_new(state, array, &cut, 1);
+}
+
 static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *src,
                                const char *name, const struct hr_image_options *options)
 {
@@ -39,7 +54,7 @@ static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *
     hrpy_reattach(detached);
     if (status != HR_OK)
         return raise_status(state, status, &err);
-    return hrpy_buffer_new(state, &array, NULL, 0);
+    return export_picture(state, &array, src, name, &err);
 }
 
 /* NULL or None gives no bytes; else a new bytes object. */

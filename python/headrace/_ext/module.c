@@ -45,7 +45,11 @@ static int module_exec(PyObject *module)
     }
     if (hrpy_type_add(module, &hrpy_buffer_spec, &state->buffer_type) ||
         hrpy_type_add(module, &hrpy_op_spec, &state->op_type) ||
-        PyModule_AddFunctions(module, hrpy_io_methods))
+        PyModule_AddFunctions(module, hrpy_io_methods) ||
+        PyModule_AddFunctions(module, hrpy_image_methods))
+        return -1;
+    state->info_type = PyStructSequence_NewType(&hrpy_info_desc);
+    if (!state->info_type || PyModule_AddType(module, state->info_type))
         return -1;
     return hrpy_pipeline_exec(module, state);
 }
@@ -60,6 +64,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->plan_type);
     Py_VISIT(state->iterator_type);
     Py_VISIT(state->bridge_type);
+    Py_VISIT(state->info_type);
     Py_VISIT(state->logger);
     Py_VISIT(state->headrace_error);
     Py_VISIT(state->format_error);
@@ -80,6 +85,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->plan_type);
     Py_CLEAR(state->iterator_type);
     Py_CLEAR(state->bridge_type);
+    Py_CLEAR(state->info_type);
     Py_CLEAR(state->logger);
     Py_CLEAR(state->headrace_error);
     Py_CLEAR(state->format_error);

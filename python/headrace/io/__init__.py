@@ -9,12 +9,21 @@ Every result is a `CPUBuffer`: ``numpy.asarray(buffer)``, ``numpy.from_dlpack(bu
 alive.
 """
 
-from headrace._ext import CPUBuffer
+from headrace._ext import CPUBuffer, ImageInfo
 from headrace.errors import SlotFailure
 from headrace.io._arrays import convert_frames, to_numpy, to_torch
 from headrace.io._crops import CenterCrop, RandomResizedCrop, random_horizontal_flip
+from headrace.io._encode import encode_image, save_image
 from headrace.io._files import read_file
-from headrace.io._images import jpeg_counts, load_image, load_image_batch, resize
+from headrace.io._images import (
+    jpeg_counts,
+    load_image,
+    load_image_batch,
+    load_image_frames,
+    resize,
+)
+from headrace.io._info import image_info, image_info_batch
+from headrace.io._limits import ImageLimits
 from headrace.io._transforms import (
     center_crop,
     crop,
@@ -27,20 +36,27 @@ from headrace.io._transforms import (
 __all__ = [
     "CPUBuffer",
     "CenterCrop",
+    "ImageInfo",
+    "ImageLimits",
     "RandomResizedCrop",
     "SlotFailure",
     "center_crop",
     "convert_frames",
     "crop",
+    "encode_image",
     "horizontal_flip",
+    "image_info",
+    "image_info_batch",
     "jpeg_counts",
     "load_image",
     "load_image_batch",
+    "load_image_frames",
     "normalize",
     "random_horizontal_flip",
     "read_file",
     "resize",
     "resized_crop",
+    "save_image",
     "to_numpy",
     "to_torch",
     "transform",

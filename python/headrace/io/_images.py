@@ -1,4 +1,4 @@
-"""Images: load one, load a batch, resize."""
+"""Images: load one, all frames of one, a batch; resize."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.io._crops import CenterCrop, RandomResizedCrop
+    from headrace.io._limits import ImageLimits
     from headrace.io._ops import ArrayLike, Source, Writable
 
-PixFmt: TypeAlias = Literal["rgb24"]
+PixFmt: TypeAlias = Literal["rgb24", "bgr24", "gray", "rgba", "gray16", "rgb48"]
+Orientation: TypeAlias = Literal["apply", "ignore"]
+Background: TypeAlias = tuple[int, int, int] | None
+Icc: TypeAlias = Literal["srgb"] | None
 ScaleMode: TypeAlias = Literal["pad", "crop"] | None
 ScaleAlgo: TypeAlias = Literal["box", "bilinear", "bicubic", "lanczos"]
 Layout: TypeAlias = Literal["HWC", "CHW"]
@@ -34,6 +38,12 @@ def load_image(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    background: Background = None,
+    orientation: Orientation = "apply",
+    frame: int = 0,
+    icc: Icc = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: Crop | None = None,
     flip: bool | float = False,
     seed: int = 0,
@@ -48,9 +58,10 @@ def load_image(
     index: int = 0,
     out: Writable | None = None,
 ) -> _ext.CPUBuffer:
-    """Decode one JPEG or PNG picture, and scale it when a size is given.
+    """Decode one picture, and scale it when a size is given.
 
-    The format is told by content, never by the file's name. The GIL is released.
+    JPEG, PNG, WebP, GIF, BMP, TIFF and AVIF are told by content, never by the file's
+    name. The GIL is released. ``docs/images.md`` says what the pixels are.
 
     Args:
         src: A path (`str` or `os.PathLike`), or the encoded picture itself: `bytes`,
@@ -58,11 +69,24 @@ def load_image(
             copied, and must not be written to meanwhile.
         width: Target width in pixels. `None` keeps the picture's own.
         height: Target height in pixels. `None` keeps the picture's own.
-        pix_fmt: ``"rgb24"``: red, green, blue. Grey and palette pictures are expanded;
-            an alpha channel is dropped, not blended.
+        pix_fmt: What a pixel is: ``"rgb24"``, ``"bgr24"`` (3 of uint8), ``"gray"`` (1),
+            ``"rgba"`` (4), ``"gray16"`` (1 of uint16), ``"rgb48"`` (3 of uint16, native
+            order). Grey and palette pictures are expanded.
         scale_mode: How the picture meets the target. ``"pad"`` fits it inside, centred
             on black; ``"crop"`` covers the target and cuts centrally; `None` stretches.
         scale_algo: The resampling filter, see `resize`.
+        background: Red, green and blue, from 0 to 255, that alpha is blended with.
+            `None` drops alpha, and the colour beneath stays.
+        orientation: ``"apply"`` turns and mirrors the picture as its file says, so that
+            it comes as it is meant to be seen; width and height are then those of the
+            turned picture. ``"ignore"`` gives the stored pixels.
+        frame: Which frame of an animation, or page, from 0.
+        icc: ``"srgb"`` converts the colours of a picture that has a colour profile for
+            its kind of pixels to sRGB, perceptually. `None` keeps the numbers.
+        allow_truncated: Give what there is of a picture that ends early or is damaged:
+            its rows as far as they go, then zeros. The result's ``truncated`` says so.
+            With `False` such a picture is an error.
+        limits: What is refused. Default: ``ImageLimits()``.
         crop: What is taken before it is scaled; the filter does not look beyond it.
             ``(top, left, height, width)``, in pixels of the picture as it is shown,
             inside of it; or a `RandomResizedCrop`, which fills the target; or a
@@ -98,18 +122,21 @@ def load_image(
             in a pipeline. After an error its content is unspecified.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (height, width, 3), or as `layout` says,
-        rows from top to bottom; with ``out``, a `CPUBuffer` of its memory.
+        A new, writable `CPUBuffer` of shape (height, width, C), or as `layout` says, C
+        and dtype as `pix_fmt` and `dtype` say, rows from top to bottom. ``truncated``
+        is a tuple, empty but for what `allow_truncated` kept: then it holds a
+        `SlotFailure`. With ``out``, it is a `CPUBuffer` of that one's memory.
 
     Raises:
         OSError: The file could not be read (`FileNotFoundError` and so on).
         headrace.errors.FormatError: Empty, truncated, corrupt, or not a picture; the
             message says what was found.
-        headrace.errors.UnsupportedError: A picture of a kind that is not handled.
-        headrace.errors.LimitError: More than 178,956,970 pixels, a side over 65,535,
-            more than 100 JPEG scans, or an encoded size over 256 MiB.
+        headrace.errors.UnsupportedError: A picture of a kind that is not handled, or
+            that needs a library which this build is without.
+        headrace.errors.LimitError: The picture exceeds one of `limits`.
         TypeError: `src` is none of the above.
-        ValueError: An argument has no such value, or a path contains a NUL character.
+        ValueError: An argument has no such value, there is no such frame, or a path
+            contains a NUL character.
     """
     return _ext.load_image(
         src,
@@ -118,6 +145,12 @@ def load_image(
         pix_fmt,
         scale_mode,
         scale_algo,
+        background,
+        orientation,
+        frame,
+        icc,
+        allow_truncated,
+        limits,
         crop,
         flip,
         seed,
@@ -134,6 +167,82 @@ def load_image(
     )
 
 
+@native(_ext.load_image_frames_op)
+def load_image_frames(
+    src: Source,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    pix_fmt: PixFmt = "rgb24",
+    scale_mode: ScaleMode = "pad",
+    scale_algo: ScaleAlgo = "bicubic",
+    background: Background = None,
+    orientation: Orientation = "apply",
+    icc: Icc = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
+    layout: Layout = "HWC",
+    dtype: DType | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
+    exact: bool = False,
+) -> _ext.CPUBuffer:
+    """Decode all frames of an animation, or all pages, into one array.
+
+    Frames come as they are seen: composed with those before them. The GIL is released.
+
+    Args:
+        src: As for `load_image`.
+        width: As for `load_image`. `None` needs frames of one width, which only pages
+            of a TIFF or pictures of an MPO may lack.
+        height: Likewise.
+        pix_fmt: As for `load_image`.
+        scale_mode: As for `load_image`.
+        scale_algo: As for `load_image`.
+        background: As for `load_image`.
+        orientation: As for `load_image`.
+        icc: As for `load_image`.
+        allow_truncated: As for `load_image`; frames that are missing are zero.
+        limits: As for `load_image`; ``decoded_bytes`` holds for all frames together.
+        layout: As for `load_image`.
+        dtype: As for `load_image`.
+        mean: As for `load_image`.
+        std: As for `load_image`.
+        exact: As for `load_image`.
+
+    Returns:
+        A new, writable `CPUBuffer` of shape (N, height, width, C), or (N, C, height,
+        width), C and dtype as for `load_image`. A still picture gives N = 1.
+
+    Raises:
+        headrace.errors.UnsupportedError: Frames differ in size and no target is given.
+        OSError, headrace.errors.HeadraceError, TypeError, ValueError: As `load_image`.
+    """
+    return _ext.load_image_frames(
+        src,
+        width,
+        height,
+        pix_fmt,
+        scale_mode,
+        scale_algo,
+        background,
+        orientation,
+        0,
+        icc,
+        allow_truncated,
+        limits,
+        None,
+        False,
+        0,
+        0,
+        layout,
+        dtype,
+        mean,
+        std,
+        exact,
+    )
+
+
 @native(_ext.load_image_batch_op)
 def load_image_batch(
     srcs: list[Source] | tuple[Source, ...],
@@ -143,6 +252,12 @@ def load_image_batch(
     pix_fmt: PixFmt = "rgb24",
     scale_mode: ScaleMode = "pad",
     scale_algo: ScaleAlgo = "bicubic",
+    background: Background = None,
+    orientation: Orientation = "apply",
+    frame: int = 0,
+    icc: Icc = None,
+    allow_truncated: bool = False,
+    limits: ImageLimits | None = None,
     crop: Crop | Sequence[Box] | None = None,
     flip: bool | float | Sequence[bool] = False,
     seed: int = 0,
@@ -169,6 +284,13 @@ def load_image_batch(
         pix_fmt: As for `load_image`.
         scale_mode: As for `load_image`.
         scale_algo: As for `load_image`.
+        background: As for `load_image`.
+        orientation: As for `load_image`.
+        frame: As for `load_image`.
+        icc: As for `load_image`.
+        allow_truncated: As for `load_image`; such slots are listed in the result's
+            ``truncated``, not in its ``failures``.
+        limits: As for `load_image`.
         crop: As for `load_image`, or one box for each source.
         flip: As for `load_image`, or one bool for each source.
         seed: As for `load_image`.
@@ -187,8 +309,9 @@ def load_image_batch(
         out: As for `load_image`.
 
     Returns:
-        A new, writable `CPUBuffer` of shape (len(srcs), height, width, 3), or
-        (len(srcs), 3, height, width), with ``failures``, a tuple of `SlotFailure`
+        A new, writable `CPUBuffer` of shape (len(srcs), height, width, C), or
+        (len(srcs), C, height, width), C and dtype as for `load_image`, with
+        ``failures`` and ``truncated``, tuples of `SlotFailure`
         (index, name, reason).
 
     Raises:
@@ -203,6 +326,12 @@ def load_image_batch(
         pix_fmt,
         scale_mode,
         scale_algo,
+        background,
+        orientation,
+        frame,
+        icc,
+        allow_truncated,
+        limits,
         crop,
         flip,
         seed,

@@ -1,6 +1,7 @@
 /* PNG: every colour type and depth with known pixels, and what is refused. */
 #include <stdlib.h>
 
+#include "fault.h"
 #include "hr_test.h"
 #include "pictures.h"
 
@@ -219,7 +220,34 @@ static void a_bomb_is_refused(void)
     blob_free(&blob);
 }
 
+/* libpng's memory is kept: from the third picture on, all that is asked of the system
+ * is the array's own few bytes. */
+static void the_steady_state_allocates_nothing(void)
+{
+    struct blob blob = some_png(false);
+    struct hr_value src = bytes_of(&blob);
+    struct hr_image_options options;
+    struct hr_array *array;
+    struct hr_ctx *ctx;
+
+    hr_image_options_init(&options);
+    options.width = options.height = 20;
+    HR_REQUIRE(hr_ctx_new(&ctx, NULL) == HR_OK);
+    for (int i = 0; i < 5; i++) {
+        fault_arm(FAULT_MEMORY, FAULT_ONCE, UINT64_MAX);
+        HR_CHECK_EQ_INT(hr_image_load(ctx, &src, NULL, &options, &array, NULL), HR_OK);
+        if (i >= 2)
+            HR_CHECK_EQ_INT(fault_calls(), 1);
+        HR_CHECK_EQ_INT(fault_disarm(), 0);
+        hr_array_unref(&array);
+    }
+    hr_ctx_free(&ctx);
+    hr_value_release(&src);
+    blob_free(&blob);
+}
+
 static const struct hr_test tests[] = {
+    HR_TEST(the_steady_state_allocates_nothing),
     HR_TEST(grey),
     HR_TEST(rgb),
     HR_TEST(palette),

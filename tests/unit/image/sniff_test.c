@@ -16,8 +16,17 @@ static void pictures(void)
 {
     check("\xff\xd8\xff\xe0", 4, HR_FORMAT_JPEG, "JPEG");
     check("\x89PNG\r\n\x1a\n", 8, HR_FORMAT_PNG, "PNG");
-    check("GIF89a", 6, HR_FORMAT_OTHER, "GIF");
-    check("RIFF\1\2\3\4WEBPVP8 ", 16, HR_FORMAT_OTHER, "WebP");
+    check("GIF89a", 6, HR_FORMAT_GIF, "GIF");
+    check("RIFF\1\2\3\4WEBPVP8 ", 16, HR_FORMAT_WEBP, "WebP");
+    check("BM", 2, HR_FORMAT_BMP, "BMP");
+    check("II*\0", 4, HR_FORMAT_TIFF, "TIFF");
+    check("MM\0+", 4, HR_FORMAT_TIFF, "TIFF");
+    check("\0\0\0\x1c"
+          "ftypavis",
+          12, HR_FORMAT_AVIF, "AVIF");
+    check("\0\0\0\x1c"
+          "ftypheic",
+          12, HR_FORMAT_OTHER, "HEIC");
 }
 
 static void a_start_is_not_enough(void)
