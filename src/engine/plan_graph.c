@@ -91,23 +91,24 @@ static enum hr_status end_path(struct hr_plan *plan, struct hr_plan_route *route
     return HR_OK;
 }
 
-static enum hr_status check_route(const struct hr_plan *plan, struct hr_error *err)
+static struct hr_plan_route *open_route(struct hr_plan *plan, struct hr_error *err)
 {
-    return plan->depth > 0 ? HR_OK
-                           : hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
-                                          "the plan has no route that is open");
+    if (plan->depth > 0)
+        return &plan->routes[plan->depth - 1];
+    (void)hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
+                       "the plan has no route that is open");
+    return NULL;
 }
 
 enum hr_status hr_plan_path(struct hr_plan *plan, struct hr_error *err)
 {
-    enum hr_status status = check_route(plan, err);
-    if (status != HR_OK)
-        return status;
-    struct hr_plan_route *route = &plan->routes[plan->depth - 1];
+    struct hr_plan_route *route = open_route(plan, err);
+    if (!route)
+        return HR_ERR_STATE;
     if (route->end_count + route->in_path == HR_SCHED_FAN_MAX)
         return hr_error_set(err, HR_ERR_ARG, "pipeline", 0,
                             "a route has more than %d paths", HR_SCHED_FAN_MAX);
-    status = end_path(plan, route, err);
+    enum hr_status status = end_path(plan, route, err);
     if (status != HR_OK)
         return status;
     route->in_path = true;
@@ -137,14 +138,14 @@ static enum hr_status connect_ends(struct hr_plan *plan,
 
 enum hr_status hr_plan_join(struct hr_plan *plan, struct hr_error *err)
 {
-    enum hr_status status = check_route(plan, err);
-    if (status != HR_OK)
-        return status;
-    struct hr_plan_route *route = &plan->routes[plan->depth - 1];
+    struct hr_plan_route *route = open_route(plan, err);
+    if (!route)
+        return HR_ERR_STATE;
     if (route->end_count + route->in_path == 0)
         return hr_error_set(err, HR_ERR_STATE, "pipeline", 0,
                             "the route has no path to be joined");
-    if ((status = end_path(plan, route, err)) != HR_OK)
+    enum hr_status status = end_path(plan, route, err);
+    if (status != HR_OK)
         return status;
     route->in_path = true; /* for what follows to be added */
     status =

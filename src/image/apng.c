@@ -348,7 +348,7 @@ static void draw(struct hr__apng *a, const struct frame *f, struct hr_buffer *rg
 static enum hr_status compose_next(struct hr__apng *a, struct hr_error *err)
 {
     struct hr_buffer *rgba = NULL;
-    struct frame f;
+    struct frame f = {0};
     struct chunk c;
     enum hr_status status;
 

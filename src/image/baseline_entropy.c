@@ -146,7 +146,7 @@ static INLINE struct cursor apply(uint64_t entry, struct cursor c,
     /* the extra bits at the top, behind a 1; then only these */
     uint64_t raw = (c.word << (entry >> HR_ENTRY_START & 63)) >> 1 | UINT64_C(1) << 63;
 
-    coef[mcu->place[first]] = (int8_t)(entry >> HR_ENTRY_VALUE);
+    coef[mcu->place[first]] = (int16_t)((int64_t)(entry << 8) >> 56);
     coef[mcu->place[last]] = mcu->extended[raw >> (entry >> HR_ENTRY_UNUSED & 63)];
     c = skip(c, entry & HR_ENTRY_LENGTH);
     c.at = (last | entry >> HR_ENTRY_END) + 1;

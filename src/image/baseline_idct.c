@@ -53,7 +53,7 @@ bool hr__idct_within_range(const int16_t *block, const struct hr__dequant *dequa
 /* ---- the transform ---- */
 
 /* Eight inputs, `step` apart, to eight outputs without their scaling. */
-static void transform(const int32_t *in, int step, int32_t out[8])
+static void transform(const int32_t *in, size_t step, int32_t out[8])
 {
     int32_t even[4];
     int32_t sum = (in[0] + in[4 * step]) * (1 << FIXED_BITS);
@@ -65,10 +65,10 @@ static void transform(const int32_t *in, int step, int32_t out[8])
     even[1] = difference + inner;
     even[2] = difference - inner;
     even[3] = sum - outer;
-    for (int k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 4; k++) {
         int32_t odd = 0;
 
-        for (int i = 0; i < 4; i++)
+        for (size_t i = 0; i < 4; i++)
             odd += in[(2 * i + 1) * step] * hr__idct_odd[i][k];
         out[k] = even[k] + odd;
         out[7 - k] = even[k] - odd;

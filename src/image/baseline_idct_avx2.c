@@ -97,19 +97,19 @@ AVX2 static INLINE void transpose(__m256i row[8])
     __m256i b[8];
 
     UNROLLED
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         a[2 * i] = _mm256_unpacklo_epi16(row[2 * i], row[2 * i + 1]);
         a[2 * i + 1] = _mm256_unpackhi_epi16(row[2 * i], row[2 * i + 1]);
     }
     UNROLLED
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         b[4 * i] = _mm256_unpacklo_epi32(a[4 * i], a[4 * i + 2]);
         b[4 * i + 1] = _mm256_unpackhi_epi32(a[4 * i], a[4 * i + 2]);
         b[4 * i + 2] = _mm256_unpacklo_epi32(a[4 * i + 1], a[4 * i + 3]);
         b[4 * i + 3] = _mm256_unpackhi_epi32(a[4 * i + 1], a[4 * i + 3]);
     }
     UNROLLED
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         row[2 * i] = _mm256_unpacklo_epi64(b[i], b[i + 4]);
         row[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[i + 4]);
     }
@@ -122,7 +122,7 @@ AVX2 static INLINE __m256i load(int16_t *const block[2],
     __m256i beyond = _mm256_setzero_si256();
 
     UNROLLED
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         const __m128i *q = (const __m128i *)(const void *)(dequant->factor + 8 * i);
         const __m128i *l = (const __m128i *)(const void *)(dequant->limit + 8 * i);
         __m128i *a = (__m128i *)(void *)(block[0] + 8 * i);
@@ -142,9 +142,9 @@ AVX2 static INLINE __m256i load(int16_t *const block[2],
 AVX2 static INLINE void clear(int16_t *const block[2])
 {
     UNROLLED
-    for (int k = 0; k < 2; k++)
+    for (size_t k = 0; k < 2; k++)
         UNROLLED
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         _mm256_store_si256((__m256i *)(void *)(block[k] + 16 * i),
                            _mm256_setzero_si256());
 }
@@ -158,20 +158,20 @@ AVX2 static INLINE void store(const __m256i row[8], uint8_t *const *rows, size_t
     __m256i c[4];
 
     UNROLLED
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < 4; i++)
         a[i] = _mm256_packs_epi16(row[i], row[i + 4]);
     UNROLLED
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         b[i] = _mm256_unpacklo_epi8(a[2 * i], a[2 * i + 1]);     /* columns 0 … 3 */
         b[i + 2] = _mm256_unpackhi_epi8(a[2 * i], a[2 * i + 1]); /* columns 4 … 7 */
     }
     UNROLLED
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++) {
         c[2 * i] = _mm256_unpacklo_epi16(b[2 * i], b[2 * i + 1]);
         c[2 * i + 1] = _mm256_unpackhi_epi16(b[2 * i], b[2 * i + 1]);
     }
     UNROLLED
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         __m256i two = i & 1 ? _mm256_unpackhi_epi32(c[i / 2], c[i / 2 + 2])
                             : _mm256_unpacklo_epi32(c[i / 2], c[i / 2 + 2]);
 

@@ -91,7 +91,7 @@ static bool parse_frame(struct parser *parser, const uint8_t *p, size_t n)
         out->width > SIDE_MAX || (out->components != 1 && out->components != 3) ||
         n != 6 + 3 * (size_t)out->components)
         return false;
-    for (unsigned i = 0; i < out->components; i++) {
+    for (size_t i = 0; i < out->components; i++) {
         const uint8_t *q = p + 6 + 3 * i;
 
         out->component[i] = (struct hr__baseline_component){
@@ -152,7 +152,7 @@ static bool parse_scan(struct parser *parser, const uint8_t *p, size_t n)
     if (!parser->frame || n != 4 + 2 * (size_t)out->components ||
         p[0] != out->components)
         return false;
-    for (unsigned i = 0; i < out->components; i++) {
+    for (size_t i = 0; i < out->components; i++) {
         const uint8_t *q = p + 1 + 2 * i;
 
         if (q[0] != out->component[i].id || (q[1] & ~0x33) != 0)

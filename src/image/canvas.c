@@ -246,8 +246,9 @@ int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
 static void colour_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_t **own,
                         int n)
 {
-    hr__canvas_rows(c, own);
-    for (int i = 0; i < n; i++) {
+    int room = hr__canvas_rows(c, own);
+
+    for (int i = 0; i < n && i < room; i++) {
         if (own[i] != rows[i])
             memcpy(own[i], rows[i], hr__canvas_row_bytes(c));
         hr__colours_row(c->colours, own[i], (size_t)c->width);

@@ -284,9 +284,8 @@ static uint64_t coefficient_bytes(const struct hr__jpeg_header *h)
         down = down > y ? down : y;
     }
     for (int i = 0; i < h->components && i < 4; i++)
-        blocks +=
-            over((uint64_t)h->width * (h->sampling[i] >> 4), (uint64_t)across * 8) *
-            over((uint64_t)h->height * (h->sampling[i] & 15u), (uint64_t)down * 8);
+        blocks += over((uint64_t)h->width * (h->sampling[i] >> 4), across * 8) *
+                  over((uint64_t)h->height * (h->sampling[i] & 15u), down * 8);
     return blocks * sizeof(JBLOCK);
 }
 

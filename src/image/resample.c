@@ -26,10 +26,10 @@ static int64_t first_of(bool mirror, int64_t scaled, int64_t cut, int64_t kept)
     return mirror ? scaled - cut - kept : cut;
 }
 
-/* Whether the rows' pass is first in a picture that loses so many of each. */
-static bool rows_first(int64_t rows_lost, int64_t columns_lost)
+/* Whether a pass that loses so many rows or columns comes before the other. */
+static bool is_first(int64_t lost, int64_t lost_by_other)
 {
-    return rows_lost > 0 && rows_lost > 2 * columns_lost;
+    return lost > 0 && lost > 2 * lost_by_other;
 }
 
 static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *err)
@@ -63,8 +63,8 @@ static enum hr_status choose_tables(struct hr__resampler *r, struct hr_error *er
     if (status == HR_OK && p->scaled_height != p->height)
         status = hr__taps_get(&r->cache, &down, &r->down, err);
     if (p->scaled_width != p->width && r->down != NULL)
-        r->down_first = p->transposed ? !rows_first(columns_lost, rows_lost)
-                                      : rows_first(rows_lost, columns_lost);
+        r->down_first = p->transposed ? !is_first(columns_lost, rows_lost)
+                                      : is_first(rows_lost, columns_lost);
     return status;
 }
 

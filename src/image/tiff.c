@@ -258,9 +258,8 @@ static enum hr_status measure(struct tiff *t, struct hr_error *err)
     if (t->tiled)
         width = (width + t->tile_width - 1) / t->tile_width * t->tile_width;
     t->band_stride = row_bytes(t, width);
-    tile = t->tiled ? (uint64_t)TIFFTileSize64(t->lib) : 0;
-    p->raw_bytes =
-        (uint64_t)row_bytes(t, (uint64_t)p->width) * planes * (uint64_t)p->height;
+    tile = t->tiled ? TIFFTileSize64(t->lib) : 0;
+    p->raw_bytes = row_bytes(t, (uint64_t)p->width) * planes * (uint64_t)p->height;
     if (__builtin_mul_overflow((uint64_t)t->band_stride * planes,
                                (uint64_t)t->band_rows, &p->work_bytes) ||
         __builtin_add_overflow(p->work_bytes, tile, &p->work_bytes))

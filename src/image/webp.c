@@ -216,14 +216,16 @@ static enum hr_status read_movie(struct webp *w, struct hr__canvas *canvas,
     int time;
     enum hr_status status = open_movie(w, err);
 
-    while (status == HR_OK && w->composed <= w->frame) {
+    if (status != HR_OK)
+        return status;
+    do { /* frames are asked for in rising order */
         if (!WebPAnimDecoderGetNext(w->movie, &pixels, &time))
             return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
                                 "image: WebP is damaged in frame %lld of %lld",
                                 (long long)w->composed, (long long)w->rows.frames);
         w->composed++;
         status = hr_ctx_check(w->in.ctx, err);
-    }
+    } while (status == HR_OK && w->composed <= w->frame);
     if (status != HR_OK)
         return status;
     /* libwebp's memory ends with the last row: what has to be read past it is copied. */

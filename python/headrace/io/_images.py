@@ -396,4 +396,5 @@ def jpeg_counts() -> dict[str, int]:
     Returns:
         Numbers of pictures: ``{"headrace": ..., "libjpeg": ...}``.
     """
-    return dict(_ext.jpeg_counts())
+    counts = _ext.jpeg_counts()
+    return {"headrace": counts["headrace"], "libjpeg": counts["libjpeg"]}

@@ -138,7 +138,8 @@ static bool same_planes(const struct planes *a, const struct planes *b)
         if (a->width[c] != b->width[c] || a->height[c] != b->height[c])
             return false;
         for (unsigned y = 0; y < a->height[c]; y++)
-            if (memcmp(a->sample[c] + y * ROOM, b->sample[c] + y * ROOM, a->width[c]))
+            if (memcmp(a->sample[c] + y * ROOM, b->sample[c] + y * ROOM, a->width[c]) !=
+                0)
                 return false;
     }
     return true;
