@@ -1,5 +1,5 @@
-/* baseline.h - our own decoder of baseline JPEGs: from bytes to planes, in a third of
- * libjpeg's time. It takes what is common, and nothing that is doubtful: whoever is told
+/* baseline.h - our own decoder of baseline JPEGs: from bytes to planes, faster than
+ * libjpeg. It takes what is common, and nothing that is doubtful: whoever is told
  * "no", at whatever point, decodes the picture by libjpeg. What it takes, libjpeg takes
  * without a warning and with the same samples.
  *

@@ -11,8 +11,7 @@
  *    that fitted. Bits below the sure ones are the right ones too, so or'ing them a second
  *    time does no harm. At least 56 bits are there afterwards: enough for two lookups of
  *    20 bits each. The second looks at the word as it was, shifted: not at the refill.
- *  - An entry tells up to two symbols (baseline_codes.h), so a lookup takes some 1.7
- *    symbols on photographs of quality 90.
+ *  - An entry tells up to two symbols (baseline_codes.h).
  *  - The blocks of an MCU are one run of positions 0 … 64 * blocks. End of block moves the
  *    position to the next multiple of 64 by `(p | 63) + 1`; whether a DC or an AC table is
  *    next is `position & 63`. So blocks end without a branch; one is mispredicted per
@@ -25,7 +24,7 @@
  * That ends: a position grows with every symbol. And it stays in the data: an MCU takes
  * fewer bits than the slack of zeroes behind it has, and the end is checked after each.
  *
- * bench/: 0.37 of libjpeg-turbo's time for 63 KB of 640x400. */
+ * Measured beside libjpeg-turbo 2.1.5, 640x400 of 63 KB: half of its time. */
 #include "image/baseline_entropy.h"
 
 #include <string.h>
