@@ -447,6 +447,8 @@ void hr__fork_for_each(struct hr_ctx *ctx, size_t n, hr_slot_fn fn, void *cookie
 /* ---- session.c: attached work ---- */
 bool hr__session_allowed_locked(const struct hr_pipeline *p,
                                 int64_t now_ns) HR_ENGINE_LOCKED;
+/* Sessions are on, but got nowhere for a while: their calls take long, or wait. */
+bool hr__session_stalls_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 uint32_t hr__session_lanes_locked(const struct hr_pipeline *p) HR_ENGINE_LOCKED;
 /* Lock held on entry and on return; returns the time. */
 int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,

@@ -55,6 +55,12 @@ bool hr__session_allowed_locked(const struct hr_pipeline *p, int64_t now_ns)
                           now_ns - p->foreign_progress_ns > NO_PROGRESS_NS);
 }
 
+bool hr__session_stalls_locked(const struct hr_pipeline *p)
+{
+    return p->foreign_active > 0 &&
+           HR_SYS(now_ns)() - p->foreign_progress_ns > NO_PROGRESS_NS;
+}
+
 bool hr__session_enter(struct hr_worker *w, int64_t *now_ns)
 {
     struct hr_pipeline *p = w->pipeline;

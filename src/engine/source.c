@@ -103,7 +103,10 @@ bool hr__source_helper_due_locked(const struct hr_pipeline *p)
         return true; /* to be closed, by the helper alone */
     if (!hr__source_is_fast_locked(p))
         return true;
-    return !p->has_foreign_stage && hr__source_low_locked(p, 4);
+    if (!p->has_foreign_stage)
+        return hr__source_low_locked(p, 4);
+    /* Workers pull while they are attached; but not while their calls wait. */
+    return filled_locked(p) == 0 && hr__session_stalls_locked(p);
 }
 
 /* ---- how far ahead ---- */

@@ -157,7 +157,8 @@ static struct task *claim_single(struct hr_sched *sched, struct stage *stage)
 }
 
 /* Peers that could start at once get their share of the room. In input order these are
- * behind, and need one place each. */
+ * behind, and need one place each; it is kept for those whose input is yet to come, too,
+ * since a task that waits for something keeps its places meanwhile. */
 static uint32_t fair_share(const struct stage *stage, uint32_t room)
 {
     uint32_t idle = stage->plan.concurrency - stage->active;
@@ -166,9 +167,8 @@ static uint32_t fair_share(const struct stage *stage, uint32_t room)
     if (idle == 0 || room == 0)
         return room;
     if (stage->plan.order == HR_ORDER_INPUT) {
-        peers =
-            min_u32(stage->plan.concurrency - stage->running, batches_queued(stage));
-        peers = min_u32(peers, stage->behind_max - stage->behind);
+        peers = min_u32(stage->plan.concurrency - stage->running,
+                        stage->behind_max - stage->behind);
         return room - min_u32(peers, room - 1);
     }
     peers = min_u32(idle, stage->paused.count + batches_queued(stage));

@@ -165,8 +165,8 @@ async def outcome(op, x):
                 values.append(value)
         else:
             values.append(result)
-    except Exception as error:
-        return [v for v in values if v is not None], error
+    except Exception as error:  # without the frames that it came through
+        return [v for v in values if v is not None], error.with_traceback(None)
     return [v for v in values if v is not None], None
 
 
