@@ -29,9 +29,10 @@ void hr__dequant_init(struct hr__dequant *dequant, const uint16_t quant[64])
 {
     for (int i = 0; i < 64; i++) {
         unsigned most = i == 0 ? DC_MAX : AC_MAX;
+        unsigned limit = quant[i] == 0 ? UINT16_MAX : most / quant[i];
 
         dequant->factor[i] = (int16_t)quant[i];
-        dequant->limit[i] = quant[i] == 0 ? UINT16_MAX : (uint16_t)(most / quant[i]);
+        dequant->limit[i] = (uint16_t)limit;
     }
 }
 

@@ -301,7 +301,9 @@ static uint8_t stretch(uint32_t pixel, const struct field *f)
 {
     uint32_t value = (pixel & f->mask) >> f->shift;
 
-    return f->most == 0 ? 0 : (uint8_t)((uint64_t)value * 255 / f->most);
+    if (f->most == 0)
+        return 0;
+    return (uint8_t)((uint64_t)value * 255 / f->most);
 }
 
 static void indexed_row(const struct bmp *b, const uint8_t *from, int bits, uint8_t *to)
@@ -310,7 +312,7 @@ static void indexed_row(const struct bmp *b, const uint8_t *from, int bits, uint
 
     for (int64_t x = 0; x < b->width; x++, to += 3) {
         int64_t bit = x * bits;
-        unsigned index = from[bit / 8] >> (8 - bits - bit % 8) & most;
+        unsigned index = (unsigned)from[bit / 8] >> (8 - bits - bit % 8) & most;
 
         memcpy(to, b->palette[index], 3);
     }

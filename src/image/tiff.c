@@ -422,7 +422,7 @@ static unsigned sample(const struct tiff *t, const uint8_t *row, int64_t x, unsi
         memcpy(&wide, row + 2 * i, sizeof(wide));
         return wide;
     }
-    return row[i * t->bits / 8] >> (8 - t->bits - i * t->bits % 8) &
+    return (unsigned)row[i * t->bits / 8] >> (8 - t->bits - i * t->bits % 8) &
            ((1u << t->bits) - 1);
 }
 
