@@ -13,9 +13,9 @@
  *    20 bits each. The second looks at the word as it was, shifted: not at the refill.
  *  - An entry tells up to two symbols (baseline_codes.h).
  *  - The blocks of an MCU are one run of positions 0 … 64 * blocks. End of block moves the
- *    position to the next multiple of 64 by `(p | 63) + 1`; whether a DC or an AC table is
- *    next is `position & 63`. So blocks end without a branch; one is mispredicted per
- *    group of blocks.
+ *    position to the next multiple of 64 by `(p | 63) + 1`, and the entry that says so also
+ *    says that the table of DC is next. So blocks end without a branch; one is mispredicted
+ *    per group of blocks.
  *
  * An entry whose last symbol lies in the next block (the first one was coefficient 63: the
  * second was read from the wrong table), long codes and large values take the one rare
