@@ -650,6 +650,8 @@ static void a_pipeline_let_go_by_a_call_of_its_own(void)
     HR_CHECK(atomic_load(&loop.asked) > 0);
     hr__async_unref(p);
     HR_CHECK(kit_await(is_one, &stages[0].freed));
+    if (loop.started) /* all that is left of it is its thread */
+        pthread_join(loop.thread, NULL);
     HR_CHECK_EQ_INT(fake_end(), 0);
 }
 
