@@ -108,7 +108,7 @@ static void wait_at_two_crash_at_three(void *cookie, struct hr_ctx *ctx, long nu
 
 static volatile bool for_ever = true;
 
-__attribute__((noinline)) static int fill_the_stack(volatile char *above)
+__attribute__((noinline)) static int fill_the_stack(const volatile char *above)
 {
     volatile char frame[4096];
     frame[0] = above ? above[0] : 0;
