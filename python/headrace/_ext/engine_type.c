@@ -211,6 +211,18 @@ static int wait_for_item(struct engine *self, uint64_t epoch, int64_t deadline_n
     return 0;
 }
 
+/* Start the event loop, once. A Ctrl-C may come in between, or there may be no thread to
+ * be had just now: then whoever takes the next item tries again, for without the loop
+ * there would be none, and an end would pass for that of the source. */
+static int start_loop(struct engine *self)
+{
+    if (!atomic_exchange_explicit(&self->loop_due, false, memory_order_relaxed) ||
+        hrpy_bridge_start(self->bridge) == 0)
+        return 0;
+    atomic_store_explicit(&self->loop_due, true, memory_order_relaxed);
+    return -1;
+}
+
 int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
                      PyObject **out)
 {
@@ -235,7 +247,7 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
             hr__pipeline_next_end(self->pipeline, begin_ns);
         if (got != HRPY_GOT_NOTHING)
             return got;
-        if (wait_for_item(self, epoch, deadline_ns))
+        if (start_loop(self) || wait_for_item(self, epoch, deadline_ns))
             return HRPY_GOT_ERROR;
     }
 }
@@ -333,11 +345,11 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
         atomic_store_explicit(&self->started, before, memory_order_release);
         return hrpy_raise(self->state, &err);
     }
-    if (hr__async_needed(self->pipeline) && hrpy_bridge_start(self->bridge)) {
-        hr__pipeline_cancel(self->pipeline);
-        return NULL;
-    }
     hrpy_engine_report_begin(self);
+    atomic_store_explicit(&self->loop_due, hr__async_needed(self->pipeline),
+                          memory_order_relaxed);
+    if (start_loop(self))
+        return NULL;
     Py_RETURN_NONE;
 }
 
