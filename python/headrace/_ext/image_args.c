@@ -280,7 +280,7 @@ int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
     }
     if (!values[1] || values[1] == Py_None)
         return 0;
-    if (hrpy_import(state, values[1], HRPY_WANT_ARRAY, into))
+    if (hrpy_import_memory(state, values[1], into))
         return -1;
     options->into = hr_value_peek_array(into);
     return 0;
