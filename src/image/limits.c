@@ -43,16 +43,19 @@ enum hr_status hr__limits_check(const struct hr_image_options *o, const char *fo
     if (decoded > o->bytes_max)
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,
-            "image: %s of %lld x %lld pixels, the limit is %llu decoded bytes", format,
-            (long long)p->width, (long long)p->height,
-            (unsigned long long)o->bytes_max);
+            "image: %s of %lld x %lld pixels takes %llu bytes, the limit is %llu "
+            "decoded bytes",
+            format, (long long)p->width, (long long)p->height,
+            (unsigned long long)decoded, (unsigned long long)o->bytes_max);
     if (p->work_bytes > o->bytes_max)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "image: %s needs %llu bytes while it is decoded, the limit "
                             "is %llu decoded bytes",
                             format, (unsigned long long)p->work_bytes,
                             (unsigned long long)o->bytes_max);
-    if (p->raw_bytes > EXPANSION_FREE && p->raw_bytes / encoded >= o->expansion_max)
+    if (p->raw_bytes > EXPANSION_FREE &&
+        (p->raw_bytes - 1) / encoded >=
+            o->expansion_max) /* that is, raw > max * encoded */
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,
             "image: %s of %zu bytes expands to %llu, the limit is %llu:1", format,
@@ -69,6 +72,9 @@ enum hr_status hr__limits_target(const struct hr_image_options *o, int64_t width
         return HR_OK;
     return hr_error_set(
         err, HR_ERR_LIMIT, "image", 0,
-        "image: a target of %lld x %lld pixels, the limit is %llu decoded bytes",
-        (long long)width, (long long)height, (unsigned long long)o->bytes_max);
+        "image: a target of %lld x %lld pixels takes %llu bytes, the limit is %llu "
+        "decoded bytes",
+        (long long)width, (long long)height,
+        (unsigned long long)((uint64_t)width * (uint64_t)height * pixel_bytes),
+        (unsigned long long)o->bytes_max);
 }
