@@ -68,13 +68,17 @@ enum hr_status hr__limits_target(const struct hr_image_options *o, int64_t width
                                  int64_t height, size_t pixel_bytes,
                                  struct hr_error *err)
 {
-    if ((uint64_t)width * (uint64_t)height <= o->bytes_max / pixel_bytes)
+    uint64_t pixels = (uint64_t)width * (uint64_t)height; /* sides fit 31 bits */
+    uint64_t bytes;
+
+    if (__builtin_mul_overflow(pixels, (uint64_t)pixel_bytes, &bytes))
+        bytes = UINT64_MAX;
+    if (bytes <= o->bytes_max)
         return HR_OK;
     return hr_error_set(
         err, HR_ERR_LIMIT, "image", 0,
         "image: a target of %lld x %lld pixels takes %llu bytes, the limit is %llu "
         "decoded bytes",
-        (long long)width, (long long)height,
-        (unsigned long long)((uint64_t)width * (uint64_t)height * pixel_bytes),
+        (long long)width, (long long)height, (unsigned long long)bytes,
         (unsigned long long)o->bytes_max);
 }
