@@ -31,8 +31,12 @@ struct engine {
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
 
+/* Who waits in the core looks for signals this often. */
+#define HRPY_SLICE_NS (200 * INT64_C(1000000))
+
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
 
+/* ---- engine_take.c ---- */
 /* 0, or -1 with RuntimeError set: finalized, or a forked child. */
 int hrpy_engine_check(const struct engine *self);
 /* The next item of the epoch (HR_EPOCH_ANY: of whichever it is): HRPY_GOT_ITEM with a new
@@ -40,6 +44,10 @@ int hrpy_engine_check(const struct engine *self);
  * set (TimeoutError at deadline_ns; nothing is lost). */
 int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
                      PyObject **out);
+/* Start the event loop, once, if one is due. 0, or -1 with an exception set: a Ctrl-C, or
+ * there is no thread to be had just now. Then whoever takes the next item tries again, for
+ * without the loop there would be none, and an end would pass for that of the source. */
+int hrpy_engine_start_loop(struct engine *self);
 /* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
 int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
 /* That long from now. */
