@@ -26,7 +26,8 @@ struct engine {
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
     /* the threads run, or did; true from just before they begin; release, acquire */
     _Atomic bool started;
-    _Atomic bool loop_due; /* the event loop is to be started; relaxed: who takes it does */
+    _Atomic bool
+        loop_due; /* the event loop is to be started; relaxed: who takes it does */
     /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
