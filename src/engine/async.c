@@ -36,6 +36,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "engine/plan.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 /* ---- making ---- */

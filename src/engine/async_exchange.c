@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/sys.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 #define LET_IN_NS 1000000

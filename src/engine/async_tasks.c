@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 /* ---- tasks ---- */

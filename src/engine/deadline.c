@@ -27,7 +27,7 @@
  * statistics anyway; no clock is read and no timer set for a task. The timer sleeps
  * until the nearest deadline, but not longer than the shortest timeout: what begins
  * after a look is not due before. */
-#include "engine/engine.h"
+#include "engine/task.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -18,7 +18,7 @@
  * first"), exact ledgers and simulation go. Under one lock a finish, a claim and the pump
  * take some 0.1 µs together (bench/engine_noop.c); work that is worth threads lasts 1,000
  * times longer. */
-#include "engine/engine.h"
+#include "engine/task.h"
 
 #include <string.h>
 

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "engine/plan.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 #define SLICE_NS 1000000
@@ -172,7 +173,7 @@ void *hr__feed_main(void *arg)
         }
         hr__feeds_wake_locked(p, &after);
         hr__engine_unlock(p, &after);
-        (void)hr__worker_park(w, HR_FOREVER);
+        (void)hr__worker_park(w, HR_FOREVER, HR_TRACE_PARK);
         hr__engine_lock(p);
         now_ns = HR_SYS(now_ns)();
     }

@@ -16,7 +16,7 @@
  * claim anew. Cancelling, or a failure that ends the run, empties both lists at once. */
 #include "base/mem.h"
 #include "base/sys.h"
-#include "engine/engine.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 static int64_t move_due(void *cookie, int64_t now_ns);

@@ -5,7 +5,7 @@
  * come to each path in their order. What joins the paths again is no task (sched/stage.c).
  */
 #include "base/sys.h"
-#include "engine/engine.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 void hr__route_finish_locked(struct hr_pipeline *p, const struct hr_claim *claim,

@@ -32,7 +32,7 @@
  * Of a continuous source each pass is begun by the helper, whatever the source's speed:
  * to begin one may mean to shuffle a million paths, and the consumer has items to take
  * meanwhile. Its time does not count for how fast the source is. */
-#include "engine/engine.h"
+#include "engine/task.h"
 
 #include "base/sys.h"
 #include "base/banned.h"
@@ -366,7 +366,7 @@ void *hr__source_helper_main(void *arg)
             continue;
         }
         hr__engine_unlock(p, &after);
-        (void)hr__worker_park(w, HR_FOREVER);
+        (void)hr__worker_park(w, HR_FOREVER, HR_TRACE_PARK);
         hr__engine_lock(p);
         now_ns = HR_SYS(now_ns)();
     }

@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/utf8.h"
-#include "engine/engine.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 enum { EVENTS_DEFAULT = 65536, EVENTS_MAX = 1 << 24 };

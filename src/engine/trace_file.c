@@ -18,7 +18,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "engine/engine.h"
+#include "engine/task.h"
 #include "base/banned.h"
 
 enum { OUT_SIZE = 16384, LINE_MAX_BYTES = 512, CONSUMER_TID = 1001 };
