@@ -160,20 +160,17 @@ static bool choose_sampling(struct hr__baseline *b,
            c[1].h == 1 && c[1].v == 1 && c[2].h == 1 && c[2].v == 1;
 }
 
-static void add_blocks(struct hr__baseline_mcu *mcu, const struct hr__codes *codes,
-                       int n)
+static void add_block(struct hr__baseline_mcu *mcu, const struct hr__codes *codes)
 {
-    for (; n > 0; n--) {
-        struct hr__baseline_group *group = &mcu->group[mcu->groups - 1];
+    int last = mcu->groups - 1;
 
-        if (mcu->groups == 0 || group->codes != codes ||
-            group->blocks == HR_GROUP_BLOCKS) {
-            group = &mcu->group[mcu->groups++];
-            *group = (struct hr__baseline_group){codes, 0};
-        }
-        group->blocks++;
-        mcu->blocks++;
+    if (last < 0 || mcu->group[last].codes != codes ||
+        mcu->group[last].blocks == HR_GROUP_BLOCKS) {
+        last = mcu->groups++;
+        mcu->group[last] = (struct hr__baseline_group){codes, 0};
     }
+    mcu->group[last].blocks++;
+    mcu->blocks++;
 }
 
 /* Blocks and tables of an MCU. */
@@ -194,7 +191,8 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
         own->first = mcu->blocks;
         own->predictor = 0;
         hr__dequant_init(&own->dequant, header->quant[c->quant]);
-        add_blocks(mcu, codes, own->h * own->v);
+        for (int k = own->h * own->v; k > 0; k--)
+            add_block(mcu, codes);
     }
     return true;
 }

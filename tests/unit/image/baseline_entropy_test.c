@@ -265,7 +265,7 @@ static void impossible_codes_are_refused(void)
     static const uint8_t dc[17] = {1, [16] = 5};
     static const uint8_t full[18] = {2, [16] = 0x01, 0x00};
     static const uint8_t over[19] = {3, [16] = 0x01, 0x00, 0x02};
-    static const uint8_t ones[18] = {1, 2, [16] = 0x01, 0x00};
+    static const uint8_t ones[19] = {1, 2, [16] = 0x01, 0x00, 0x02};
     static const uint8_t good[18] = {1, 1, [16] = 0x01, 0x00};
     static const uint8_t large[17] = {1, [16] = 12};
     const struct hr__baseline_dht one = {dc, 1};
