@@ -15,8 +15,8 @@ from PIL import Image
 from headrace.errors import FormatError, UnsupportedError
 from headrace.io import image_info, load_image, load_image_batch
 
-# How Pillow is to write it, the sampling then claimed for luma, and sizes in pixels with
-# as many MCUs: a row of `across` and `down` ones.
+# How Pillow is to write it, and the sampling then claimed for luma: sizes in pixels have
+# as many MCUs, `across` and `down`.
 SAMPLINGS = {
     "4:4:4": (0, 0x11),
     "4:2:2": (1, 0x21),

@@ -1,4 +1,4 @@
-"""Pictures into torch tensors and out of them, without a copy. Skipped without torch."""
+"""Pictures into torch tensors and out of them, without a copy; skipped without it."""
 
 import numpy as np
 import pytest
