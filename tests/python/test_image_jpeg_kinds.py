@@ -15,7 +15,7 @@ from PIL import Image
 from headrace.errors import FormatError, UnsupportedError
 from headrace.io import image_info, load_image, load_image_batch
 
-# How Pillow is to write it, and the sampling then claimed for luma: sizes in pixels have
+# How Pillow is to write it, and the sampling then claimed for luma: in pixels it has
 # as many MCUs, `across` and `down`.
 SAMPLINGS = {
     "4:4:4": (0, 0x11),
