@@ -306,10 +306,8 @@ def check_info(fmt):
 def check_compressions(fmt):
     """What the format's encoders can do, but for what has a row of its own."""
     for options in COMPRESSIONS[fmt]:
-        mode = (
-            "1" if options.get("compression", "").startswith(("group", "ccitt")) else ""
-        )
-        equal(save(BITS if mode else RGB, fmt, **options))
+        fax = options.get("compression") in {"group3", "group4", "ccitt"}
+        equal(save(BITS if fax else RGB, fmt, **options))
 
 
 COMPRESSIONS = {
@@ -407,10 +405,11 @@ def table():
     lines = [
         "# Formats and properties",
         "",
-        "Each mark is a test of `tests/python/test_image_formats.py` against Pillow, NumPy or",
-        "known pixels. The tests write this page (with `HEADRACE_WRITE_TABLE=1`) and fail when",
-        "it shows other marks than those of the tests that passed. No mark: the format has no",
-        "such thing, or headrace does not do it; [images.md](images.md) has the rules.",
+        "Each mark is a test of `tests/python/test_image_formats.py` against Pillow,",
+        "NumPy or known pixels. The tests write this page, with HEADRACE_WRITE_TABLE=1,",
+        "and fail when it shows other marks than those of the tests that passed. Without",
+        "a mark: the format has no such thing, or headrace does not do it;",
+        "[images.md](images.md) has the rules.",
         "",
         "| | " + " | ".join(FORMATS) + " |",
         "| --- |" + " :---: |" * len(FORMATS),
