@@ -40,6 +40,8 @@ struct hr__canvas {
     int64_t height;
     int shrink; /* it is to be decoded at 1 / shrink of its size */
     struct hr__conversion conversion;
+    bool ink;      /* rows are CMYK, which `colours` makes RGB */
+    bool blank;    /* rows are zeros in place of what is missing: no colours */
     bool converts; /* rows go through conversion */
     bool planar;   /* the decoder is to give planes, not rows */
     int64_t rows_put;
