@@ -225,6 +225,9 @@ def load_image_frames(
     std: object = None,
     exact: bool = False,
     draft: bool = False,
+    name: str | None = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_frames_op(
     *,
@@ -249,6 +252,9 @@ def load_image_frames_op(
     std: object = None,
     exact: bool = False,
     draft: bool = False,
+    name: None = None,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
 def image_info(
     src: Source, orientation: str = "apply", limits: ImageLimits | None = None

@@ -81,6 +81,16 @@ class Handed:
     began: float | None = None
 
 
+def _check_future(future: object) -> None:
+    if not hasattr(future, "add_done_callback"):
+        exc = TypeError(
+            "the executor's submit() must return a concurrent.futures.Future, it "
+            f"returned {future!r}"
+        )
+        mark_fatal(exc)
+        raise exc
+
+
 def _cancelled_by_executor() -> Exception:
     exc = concurrent.futures.CancelledError(
         "the executor cancelled the call before it began: was it shut down?"
@@ -151,11 +161,13 @@ class Submitter:
     def _submit(self, index: int, task: int) -> None:
         try:
             future = self._bridge.call(task)
+            _check_future(future)
         except BaseException as exc:
             # A pool that was shut down, or has broken, takes nothing any more. It may
             # say so here before the tasks say it that were in it.
             self._note_broken(exc)
-            self._bridge.fail(task, exc, isinstance(exc, RuntimeError))
+            fatal = isinstance(exc, RuntimeError) or is_fatal(exc)
+            self._bridge.fail(task, exc, fatal)
             self._due.add(index)
             return
         self._futures[task] = future
@@ -384,6 +396,7 @@ class Stream:
         except RuntimeError as exc:
             mark_fatal(exc)
             raise
+        _check_future(future)
         submitter = _here.submitter
         done = asyncio.get_running_loop().create_future()
         if self._stage is not None:
