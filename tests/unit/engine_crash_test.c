@@ -359,7 +359,7 @@ static void crash_before_seven(void *cookie, long number)
         crash();
 }
 
-static void source_body(int fd)
+static void run_source(enum kit_kind kind, bool attached)
 {
     struct fake_settings settings = {0};
     struct kit_source source = {
@@ -367,25 +367,41 @@ static void source_body(int fd)
     struct kit_op op = {0};
     struct kit_plan plan = {.source = &source,
                             .foreign_source = true,
-                            .stages = {{.op = &op}},
+                            .stages = {{.kind = kind, .op = &op}},
                             .count = 1,
                             .options = {.num_threads = 1},
                             .runtime = fake_begin(&settings)};
-    (void)fd;
-    drain(kit_start(&plan), true);
+    drain(kit_start(&plan), attached);
 }
 
+static void consumer_body(int fd)
+{
+    (void)fd;
+    run_source(KIT_NATIVE, true);
+}
+
+static void leader_body(int fd)
+{
+    (void)fd;
+    run_source(KIT_FOREIGN, false);
+}
+
+/* It may be the helper that advances it, the consumer, or a worker that is attached;
+ * others may be at work. */
 static void a_source_crashes(void)
 {
-    struct ended ended;
-    HR_REQUIRE(run_child(source_body, &ended));
-    bool helper = strstr(ended.text, "hr-source") != NULL;
-    HR_CHECK_STR(ended.text,
-                 helper ? "headrace: SIGSEGV in thread hr-source: stage 'source', "
-                          "item 7\n"
-                        : "headrace: SIGSEGV in a consumer's thread: stage "
-                          "'source', item 7\n");
-    HR_CHECK_EQ_INT(WTERMSIG(ended.status), SIGSEGV);
+    static const char tail[] = ": stage 'source', item 7\n";
+    for (int i = 0; i < 10; i++) {
+        struct ended ended;
+        HR_REQUIRE(run_child(i % 2 ? leader_body : consumer_body, &ended));
+        char *at = strstr(ended.text, tail);
+        HR_REQUIRE(at);
+        *at = '\0';
+        HR_CHECK(strcmp(ended.text, "headrace: SIGSEGV in thread hr-source") == 0 ||
+                 strcmp(ended.text, "headrace: SIGSEGV in thread hr-work-0") == 0 ||
+                 strcmp(ended.text, "headrace: SIGSEGV in a consumer's thread") == 0);
+        HR_CHECK_EQ_INT(WTERMSIG(ended.status), SIGSEGV);
+    }
 }
 
 /* ---- who comes next ---- */
