@@ -1,6 +1,5 @@
 """Data loading for AI training with threads, from a C core."""
 
-from importlib.metadata import version as _version
+from headrace._ext import VERSION as __version__  # importlib.metadata takes 40 ms
 
-__version__ = _version("headrace")
-del _version
+__all__ = ["__version__"]
