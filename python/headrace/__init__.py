@@ -1,5 +1,5 @@
 """Data loading for AI training with threads, from a C core."""
 
-from headrace._ext import VERSION as __version__  # importlib.metadata takes 40 ms
+from headrace import _ext
 
-__all__ = ["__version__"]
+__version__ = _ext.VERSION  # importlib.metadata would take 40 ms
