@@ -41,8 +41,8 @@ SYSTEM = SCHED_SYSTEM | {
 }
 SYSTEM_FOLDERS = ("sanitizer/", "sys/")
 
-# Each third-party header, or family of them, is seen by one file of one part; an
-# encoder may stand in a second one, NAME_encode.c beside NAME.c.
+# Each third-party header, or family of them, is seen by the files of one codec of one
+# part: NAME.c, NAME_encode.c and the like.
 THIRD_PARTY = {
     "jpeglib.h": ("image", "libjpeg"),
     "jerror.h": ("image", "libjpeg"),
@@ -160,9 +160,9 @@ def check_parts(root: Path) -> Iterator[str]:
         if path.suffix == ".c" and last != "base/banned.h":
             yield f"{name}:1: the last include must be base/banned.h"
     for library, files in users.items():
-        if len({file.replace("_encode.c", ".c") for file in files}) > 1:
+        if len({re.split("[_.]", Path(file).name)[0] for file in files}) > 1:
             listed = ", ".join(sorted(files))
-            yield f"src: {library} must be seen by one file alone, is by {listed}"
+            yield f"src: {library} must be seen by one codec alone, is by {listed}"
 
 
 def check_extension(root: Path) -> Iterator[str]:

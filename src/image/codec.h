@@ -7,7 +7,7 @@
  *
  * The loader (load.c) goes that way; a codec knows its format and nothing of limits,
  * sizes of targets, pixel formats of outputs or orientation. Each codec is one file,
- * the only one that sees its library's headers. */
+ * NAME.c, or several, NAME_*.c, which alone see its library's headers. */
 #ifndef HR_IMAGE_CODEC_H
 #define HR_IMAGE_CODEC_H
 

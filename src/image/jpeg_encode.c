@@ -1,5 +1,5 @@
 /* JPEG out of pixels, by libjpeg: baseline, 4:2:0, the tables of its quality scale. Its
- * errors leave as in jpeg.c, through one function with a setjmp. */
+ * errors leave as in jpeg_object.c, through one function with a setjmp. */
 #include <setjmp.h>
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  *
  * libjpeg's own way to a header sets up tables and pools, which takes longer than all
  * of this: a header is read in less than a microsecond here. What is decoded is still
- * decided by libjpeg alone; jpeg.c compares the sizes. */
+ * decided by libjpeg alone; jpeg_pixels.c compares the sizes. */
 #include "image/jpeg_header.h"
 
 #include <string.h>

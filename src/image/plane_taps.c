@@ -24,8 +24,6 @@
 #include "image/filter.h"
 #include "base/banned.h"
 
-/* Tables beyond this are given back at once when their place is needed. */
-#define KEEP_BYTES ((size_t)1 << 20)
 #define ONE (1 << HR_PLANE_BITS)
 
 /* How a table's filter lies over the full-size pixels. */
@@ -225,20 +223,14 @@ static double *make_room(struct hr__plane_taps *t, enum hr_status *status,
                                (long long)t->key.full, (long long)t->key.out);
         return NULL;
     }
-    if (bytes > t->block_bytes || t->block_bytes > KEEP_BYTES) {
-        hr__free(t->block);
-        t->block_bytes = 0;
-        t->block = hr__malloc(bytes);
-        if (t->block == NULL) {
-            *status = hr__nomem(err, "image", "resize weights", bytes);
-            return NULL;
-        }
-        t->block_bytes = bytes;
-    }
-    t->start = (int32_t *)((double *)t->block + reals); /* doubles are aligned first */
+    *status = hr__table_reserve(&t->table, bytes, err);
+    if (*status != HR_OK)
+        return NULL;
+    t->start =
+        (int32_t *)((double *)t->table.block + reals); /* doubles are aligned first */
     t->weight = (int16_t *)(t->start + count);
     t->paired = t->weight + count * width;
-    return t->block;
+    return t->table.block;
 }
 
 static void pair_weights(struct hr__plane_taps *t)
@@ -259,9 +251,10 @@ static void pair_weights(struct hr__plane_taps *t)
         }
 }
 
-static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
+static enum hr_status fill(void *table, const void *wanted, struct hr_error *err)
 {
-    const struct hr__plane_key *key = &t->key;
+    struct hr__plane_taps *t = table;
+    const struct hr__plane_key *key = wanted;
     struct reach r = reach_of(key);
     enum hr_status status = HR_OK;
     double *own;
@@ -271,6 +264,7 @@ static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "resize of %lld samples to %lld: out of range",
                             (long long)key->full, (long long)key->out);
+    t->key = *key;
     t->used = 0;
     for (int64_t i = 0; i < key->count; i++) {
         struct span s = span_of(key, &r, key->first + i);
@@ -295,48 +289,35 @@ static enum hr_status fill(struct hr__plane_taps *t, struct hr_error *err)
     return HR_OK;
 }
 
-static bool same_key(const struct hr__plane_key *a, const struct hr__plane_key *b)
+static bool same_key(const void *table, const void *key)
 {
+    const struct hr__plane_key *a = &((const struct hr__plane_taps *)table)->key;
+    const struct hr__plane_key *b = key;
+
     return a->own == b->own && a->factor == b->factor && a->origin == b->origin &&
            a->full == b->full && a->out == b->out && a->first == b->first &&
            a->count == b->count && a->upsampling == b->upsampling &&
            a->algo == b->algo && a->flip == b->flip;
 }
 
+static const struct hr__table_kind kind = {sizeof(struct hr__plane_taps), same_key,
+                                           fill};
+
 enum hr_status hr__plane_taps_get(struct hr__plane_cache *cache,
                                   const struct hr__plane_key *key,
                                   const struct hr__plane_taps **out,
                                   struct hr_error *err)
 {
-    struct hr__plane_taps *oldest = &cache->entry[0];
-    enum hr_status status;
+    void *found;
+    enum hr_status status = hr__tables_get(&kind, cache->entry, HR_PLANE_CACHE,
+                                           &cache->clock, key, &found, err);
 
-    *out = NULL;
-    cache->clock++;
-    for (int i = 0; i < HR_PLANE_CACHE; i++) {
-        struct hr__plane_taps *t = &cache->entry[i];
-
-        if (t->used_at != 0 && same_key(&t->key, key)) {
-            t->used_at = cache->clock;
-            *out = t;
-            return HR_OK;
-        }
-        if (t->used_at < oldest->used_at)
-            oldest = t;
-    }
-    oldest->used_at = 0;
-    oldest->key = *key;
-    status = fill(oldest, err);
-    if (status != HR_OK)
-        return status;
-    oldest->used_at = cache->clock;
-    *out = oldest;
-    return HR_OK;
+    *out = found;
+    return status;
 }
 
 void hr__plane_cache_fini(struct hr__plane_cache *cache)
 {
-    for (int i = 0; i < HR_PLANE_CACHE; i++)
-        hr__free(cache->entry[i].block);
+    hr__tables_fini(&kind, cache->entry, HR_PLANE_CACHE);
     memset(cache, 0, sizeof(*cache));
 }

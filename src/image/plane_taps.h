@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "headrace/image.h"
+#include "image/tables.h"
 #include "image/yuv.h"
 
 /* Weights are 16-bit numbers with this many bits after the point; those of one output
@@ -35,6 +36,7 @@ struct hr__plane_key {
 };
 
 struct hr__plane_taps {
+    struct hr__table table;
     struct hr__plane_key key;
     int64_t width;   /* weights per output, a multiple of HR_PLANE_STEP */
     int64_t used;    /* of these, the first that can be other than 0; even */
@@ -45,16 +47,12 @@ struct hr__plane_taps {
     int16_t *paired;
     int64_t low; /* own samples low … high - 1 have a weight somewhere */
     int64_t high;
-    /* owned by the cache */
-    void *block;
-    size_t block_bytes;
-    uint64_t used_at; /* 0: no table */
 };
 
 /* Four tables a size (both directions of luma and chroma), for three sizes. */
 #define HR_PLANE_CACHE 12
 
-/* A worker's tables, the least recently used one replaced. Zero-initialised. */
+/* A worker's tables. Zero-initialised. */
 struct hr__plane_cache {
     struct hr__plane_taps entry[HR_PLANE_CACHE];
     uint64_t clock;

@@ -1,4 +1,4 @@
-/* PNG out of pixels, by libpng; its errors leave as in png.c. */
+/* PNG out of pixels, by libpng; its errors leave as in png_object.c. */
 #include <setjmp.h>
 #include <string.h>
 

@@ -29,9 +29,6 @@
 #include "image/filter.h"
 #include "base/banned.h"
 
-/* Tables beyond this are given back at once when their place is needed. */
-#define KEEP_BYTES ((size_t)1 << 20)
-
 /* How a table's filter lies over the input. */
 struct reach {
     double scale;   /* input samples per output sample */
@@ -136,20 +133,14 @@ static double *make_room(struct hr__taps *t, enum hr_status *status,
                                (long long)t->key.in, (long long)t->key.out);
         return NULL;
     }
-    if (bytes > t->block_bytes || t->block_bytes > KEEP_BYTES) {
-        hr__free(t->block);
-        t->block_bytes = 0;
-        t->block = hr__malloc(bytes);
-        if (t->block == NULL) {
-            *status = hr__nomem(err, "image", "resize weights", bytes);
-            return NULL;
-        }
-        t->block_bytes = bytes;
-    }
-    t->weight = (int32_t *)((double *)t->block + width); /* doubles are aligned first */
+    *status = hr__table_reserve(&t->table, bytes, err);
+    if (*status != HR_OK)
+        return NULL;
+    t->weight =
+        (int32_t *)((double *)t->table.block + width); /* doubles are aligned first */
     t->split = t->weight + cells;
     t->start = t->split + cells;
-    return t->block;
+    return t->table.block;
 }
 
 static void reverse(double *real, int32_t n)
@@ -190,13 +181,15 @@ static void fill_one(struct hr__taps *t, const struct reach *r, int64_t o, doubl
     split_weights(weight, t->pairs, t->split + at * width);
 }
 
-static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
+static enum hr_status fill(void *table, const void *key, struct hr_error *err)
 {
+    struct hr__taps *t = table;
     struct reach r;
     double *real;
     double most;
     enum hr_status status = HR_OK;
 
+    t->key = *(const struct hr__taps_key *)key;
     if (t->key.in > INT32_MAX / 2 || t->key.out > INT32_MAX)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "resize of %lld samples to %lld: too long a side",
@@ -214,46 +207,32 @@ static enum hr_status fill(struct hr__taps *t, struct hr_error *err)
     return HR_OK;
 }
 
-static bool same_key(const struct hr__taps_key *a, const struct hr__taps_key *b)
+static bool same_key(const void *table, const void *key)
 {
+    const struct hr__taps_key *a = &((const struct hr__taps *)table)->key;
+    const struct hr__taps_key *b = key;
+
     return a->in == b->in && a->out == b->out && a->first == b->first &&
            a->count == b->count && a->algo == b->algo && a->mirror == b->mirror &&
            a->flip == b->flip;
 }
 
+static const struct hr__table_kind kind = {sizeof(struct hr__taps), same_key, fill};
+
 enum hr_status hr__taps_get(struct hr__taps_cache *cache,
                             const struct hr__taps_key *key, const struct hr__taps **out,
                             struct hr_error *err)
 {
-    struct hr__taps *oldest = &cache->entry[0];
-    enum hr_status status;
+    void *found;
+    enum hr_status status = hr__tables_get(&kind, cache->entry, HR_TAPS_CACHE,
+                                           &cache->clock, key, &found, err);
 
-    *out = NULL;
-    cache->clock++;
-    for (int i = 0; i < HR_TAPS_CACHE; i++) {
-        struct hr__taps *t = &cache->entry[i];
-
-        if (t->used_at != 0 && same_key(&t->key, key)) {
-            t->used_at = cache->clock;
-            *out = t;
-            return HR_OK;
-        }
-        if (t->used_at < oldest->used_at)
-            oldest = t;
-    }
-    oldest->used_at = 0;
-    oldest->key = *key;
-    status = fill(oldest, err);
-    if (status != HR_OK)
-        return status;
-    oldest->used_at = cache->clock;
-    *out = oldest;
-    return HR_OK;
+    *out = found;
+    return status;
 }
 
 void hr__taps_cache_fini(struct hr__taps_cache *cache)
 {
-    for (int i = 0; i < HR_TAPS_CACHE; i++)
-        hr__free(cache->entry[i].block);
+    hr__tables_fini(&kind, cache->entry, HR_TAPS_CACHE);
     memset(cache, 0, sizeof(*cache));
 }

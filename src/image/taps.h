@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "headrace/image.h"
+#include "image/tables.h"
 
 /* Weights are fixed-point numbers with this many bits after the point. */
 #define HR_TAPS_BITS 22
@@ -31,6 +32,7 @@ struct hr__taps_key {
  * filter's reach are 0. Near the end start is moved down, so that all 2 * pairs inputs
  * exist, unless there are fewer than that altogether. */
 struct hr__taps {
+    struct hr__table table;
     struct hr__taps_key key;
     int64_t pairs;
     int32_t *start;  /* [count], never falling (flip: never rising) */
@@ -38,15 +40,11 @@ struct hr__taps {
     /* [count][pairs][2]: of weights 2j and 2j+1 the low parts, then the high parts,
      * each two in one 32-bit word as pmaddwd wants them. */
     int32_t *split;
-    /* owned by the cache */
-    void *block; /* what the arrays live in */
-    size_t block_bytes;
-    uint64_t used_at; /* 0: no table */
 };
 
 #define HR_TAPS_CACHE 8
 
-/* A worker's tables, the least recently used one replaced. Zero-initialised. */
+/* A worker's tables. Zero-initialised. */
 struct hr__taps_cache {
     struct hr__taps entry[HR_TAPS_CACHE];
     uint64_t clock;

@@ -30,8 +30,12 @@ struct engine {
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
 
+/* Who waits in the core looks for signals this often. */
+#define HRPY_SLICE_NS (200 * INT64_C(1000000))
+
 enum { HRPY_GOT_END = 0, HRPY_GOT_ITEM = 1, HRPY_GOT_NOTHING = 2, HRPY_GOT_ERROR = -1 };
 
+/* ---- engine_take.c ---- */
 /* 0, or -1 with RuntimeError set: finalized, or a forked child. */
 int hrpy_engine_check(const struct engine *self);
 /* The next item of the epoch (HR_EPOCH_ANY: of whichever it is): HRPY_GOT_ITEM with a new
