@@ -18,6 +18,6 @@ void __wrap_hr__stage_account_locked(struct hr_stage *stage, int64_t task_ns,
         return;
     if (each_ns < 1)
         each_ns = 1;
-    stage->ema_ns = stage->ema_ns == 0 ? each_ns
-                                       : stage->ema_ns + (each_ns - stage->ema_ns) / 8;
+    stage->ema_ns =
+        stage->ema_ns == 0 ? each_ns : stage->ema_ns + (each_ns - stage->ema_ns) / 8;
 }

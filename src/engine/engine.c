@@ -203,7 +203,7 @@ bool hr__engine_any_back_soon_locked(const struct hr_pipeline *p, int64_t now_ns
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
         const struct hr_worker *w = p->workers[i];
-        if (w->parked || w->lost)
+        if (w->parked || w->lost || !w->started)
             continue;
         if (w->stage < 0 ||
             (back_soon_locked(p, w->stage) && now_ns - w->since_ns < HR_WAKE_COST_NS))
