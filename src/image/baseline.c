@@ -183,8 +183,8 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
     for (int i = 0; i < b->components; i++) {
         const struct hr__baseline_component *c = &header->component[i];
         struct component *own = &b->component[i];
-        const struct hr__codes *codes =
-            hr__codes_find(&b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac]);
+        const struct hr__codes *codes = hr__codes_find(
+            &b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac], b->size - b->at);
 
         if (codes == NULL)
             return false;

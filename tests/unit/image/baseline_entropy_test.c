@@ -207,6 +207,8 @@ static void plan(void)
         dc.symbols = dc_codes[g].symbols;
         ac.symbols = ac_codes[g].symbols;
         HR_REQUIRE(hr__codes_build(&tables[g], &dc, &ac));
+        if (below(4) > 0)
+            hr__codes_pair(&tables[g]);
         mcu.group[g].codes = &tables[g];
         mcu.group[g].blocks = blocks < most ? blocks : most;
         mcu.blocks += (unsigned)mcu.group[g].blocks;
