@@ -200,16 +200,28 @@ static struct hr__codes *look_up(const struct hr__codes_cache *cache,
     return NULL;
 }
 
-/* The place of the tables that were not asked for the longest. */
-static struct hr__codes **oldest(struct hr__codes_cache *cache)
+/* Whether x is to go rather than y: first those that came once only, for little data. */
+static bool is_older(const struct hr__codes *x, const struct hr__codes *y)
 {
-    struct hr__codes **old = &cache->kept[0];
+    if (x->paired != y->paired)
+        return y->paired;
+    return x->used_at < y->used_at;
+}
+
+/* The place for new tables; there is one, as more are kept than a picture has. */
+static struct hr__codes **choose_place(struct hr__codes_cache *cache)
+{
+    struct hr__codes **old = NULL;
 
     for (int i = 0; i < HR_CODES_KEPT; i++) {
-        if (cache->kept[i] == NULL)
-            return &cache->kept[i];
-        if (cache->kept[i]->used_at < (*old)->used_at)
-            old = &cache->kept[i];
+        struct hr__codes **place = &cache->kept[i];
+
+        if (*place == NULL) /* in the order of places, and none is given up */
+            return old != NULL && !(*old)->paired ? old : place;
+        if (((*place)->used_at == 0 ||
+             (*place)->used_at + HR_CODES_OF_PICTURE <= cache->clock) &&
+            (old == NULL || is_older(*place, *old)))
+            old = place;
     }
     return old;
 }
@@ -218,7 +230,7 @@ static struct hr__codes *make(struct hr__codes_cache *cache,
                               const struct hr__baseline_dht *dc,
                               const struct hr__baseline_dht *ac)
 {
-    struct hr__codes **place = oldest(cache);
+    struct hr__codes **place = choose_place(cache);
 
     if (*place == NULL)
         *place = hr__malloc(sizeof(**place));

@@ -82,6 +82,7 @@ static inline int hr__codes_extend(unsigned raw, unsigned size)
 void hr__codes_fill_extended(int16_t extended[HR_EXTENDED_COUNT]);
 
 #define HR_CODES_KEPT 8
+#define HR_CODES_OF_PICTURE 3 /* a component's each */
 
 /* A worker's tables, found again by the bytes that they were made of; zero-initialised.
  * Most files of a data set have the same ones. */
@@ -90,7 +91,7 @@ struct hr__codes_cache {
     uint64_t clock;
 };
 
-/* The tables for these two, valid until HR_CODES_KEPT others were asked for; NULL when
+/* The tables for these two, valid until HR_CODES_OF_PICTURE others were asked for; NULL when
  * there is no memory, or hr__codes_build refuses them. `size`: of the data to decode. For
  * little data that comes with tables of its own, pairs are not worth making. */
 const struct hr__codes *hr__codes_find(struct hr__codes_cache *cache,
