@@ -29,7 +29,7 @@ struct hr_source_class {
     enum hr_status (*next)(void *state, struct hr_value *out, struct hr_error *err);
     void (*free_state)(void *state);
     /* Not 0: next never waits for anything but memory. Then several items are taken at
-     * once, up to 256 ahead of need; else each goes on before the next is asked for, and
+     * once, up to 1,024 ahead of need; else each goes on before the next is asked for, and
      * 16 are ahead. */
     int is_prompt;
 };

@@ -17,6 +17,8 @@ from headrace.errors import SlotFailure
 from headrace.io._limits import ImageLimits
 from headrace.io._ops import ArrayLike, Source
 
+VERSION: Final[str]
+
 @final
 class CPUBuffer:
     @property

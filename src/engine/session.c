@@ -353,12 +353,13 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
     hr__session_leave_locked(w);
-    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);
         w->attached = false;
         hr__engine_lock(p);
     }
+    /* Not before: it would wait for what we had, and be woken once more. */
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     return now_ns;
 }

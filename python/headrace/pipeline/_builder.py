@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
 from headrace.pipeline._aggregators import Aggregator, Collate
-from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
 from headrace.pipeline._merge import Merge
@@ -36,6 +35,7 @@ from headrace.pipeline._stages import (
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import (
         AsyncIterable,
         Callable,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from concurrent.futures import Executor
 
+    from headrace._ext import Bridge
     from headrace.pipeline._policy import OnError, Retry
     from headrace.pipeline._stages import Key, MaxFailures, Stage
 
@@ -375,13 +376,20 @@ class PipelineBuilder:
             note_stage,
             too_many_failures,
             inner._engine if isinstance(inner, Pipeline) else None,
-            start_loop,
+            _start_loop,
         )
         if interval > 0:
             engine.report_every(interval, Reporter())
         return Pipeline(
             engine, self._describe(), self._source, Length(self._source, self._stages)
         )
+
+
+def _start_loop(bridge: Bridge) -> threading.Thread | None:
+    """Start the thread of the event loop; asyncio is imported when one is needed."""
+    from headrace.pipeline._async import start_loop  # noqa: PLC0415
+
+    return start_loop(bridge)
 
 
 def _check_paths(paths: Any) -> list[PipelineBuilder]:
