@@ -346,6 +346,11 @@ void hr__canvas_groups(const struct hr__canvas *c, int64_t *first, int64_t *end)
     hr__planes_span(&c->easel->tail.planes, first, end);
 }
 
+void hr__canvas_columns(const struct hr__canvas *c, int64_t *left, int64_t *right)
+{
+    hr__planes_columns(&c->easel->tail.planes, left, right);
+}
+
 int hr__canvas_planes(const struct hr__canvas *c)
 {
     return c->easel->tail.planes.plan.count;

@@ -82,6 +82,8 @@ HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
 
 /* If canvas.planar: groups 0 … *first - 1 are not looked at, and none from *end on. */
 void hr__canvas_groups(const struct hr__canvas *canvas, int64_t *first, int64_t *end);
+/* If canvas.planar: columns outside of *left … *right - 1 are not looked at. */
+void hr__canvas_columns(const struct hr__canvas *canvas, int64_t *left, int64_t *right);
 /* If canvas.planar: how many planes are wanted, 1 (luma) or 3. */
 int hr__canvas_planes(const struct hr__canvas *canvas);
 /* Instead of rows, if canvas.planar: where to decode the next group of a plane to,
