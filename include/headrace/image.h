@@ -108,8 +108,8 @@ struct hr_image_options {
     int64_t frame;           /* of an animation or of several pages, from 0 */
     int64_t background; /* 0xrrggbb to blend alpha with; -1 (init): it is dropped */
     enum hr_layout layout;
-    /* HR_U8 (init): samples as pix_fmt says. HR_F16, HR_BF16, HR_F32, of pixel formats
-     * of 8 bits: (sample / 255 - mean) / std for each channel. */
+    /* HR_U8 (init): samples as pix_fmt says. HR_F16, HR_BF16, HR_F32: (sample / 255 -
+     * mean) / std for each channel, of 16 bits sample / 65535. */
     enum hr_dtype dtype;
     double mean[4]; /* init sets 0 */
     double std[4];  /* init sets 1 */
@@ -180,8 +180,8 @@ hr_image_load(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
               struct hr_error *err);
 
 /* Decode all frames of an animation, or all pages, into one array, (N, H, W, C) or
- * (N, C, H, W). Without a target they must be of one size. options.frame must be 0;
- * otherwise as hr_image_load. */
+ * (N, C, H, W). Without a target they must be of one size. options.frame must be 0.
+ * Crops and flips are drawn once for all frames. Otherwise as hr_image_load. */
 HR_API HR_MUST_USE enum hr_status
 hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *src, const char *name,
                      const struct hr_image_options *options, struct hr_array **out,

@@ -299,6 +299,16 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_trace_start(struct hr_pipeline *pi
 HR_API HR_MUST_USE enum hr_status hr_pipeline_trace_stop(struct hr_pipeline *pipeline,
                                                          struct hr_error *err);
 
+/* When the process crashes (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT), write to fd which
+ * stage and item each thread of each pipeline was in, a line each, the crashing thread
+ * first; nothing where no pipeline is at work. Then the handler that was there before gets
+ * the signal. Threads that begin from now on get a stack for signal handlers, if they have
+ * none. Called again: the new fd counts, and the handler is installed where another one
+ * has taken its place. For the whole process. fd must stay open. Threads: any. */
+HR_API void hr_crash_report_enable(int fd);
+/* Put back the handlers that were there before, if ours are still in place. Threads: any. */
+HR_API void hr_crash_report_disable(void);
+
 struct hr_failure {
     char stage[64];
     int64_t index;   /* source index of the item, -1 unknown */

@@ -225,6 +225,9 @@ def load_image_frames(
     std: object = None,
     exact: bool = False,
     draft: bool = False,
+    name: str | None = None,
+    index: int = 0,
+    out: ArrayLike | None = None,
 ) -> CPUBuffer: ...
 def load_image_frames_op(
     *,
@@ -249,6 +252,9 @@ def load_image_frames_op(
     std: object = None,
     exact: bool = False,
     draft: bool = False,
+    name: None = None,
+    index: int = 0,
+    out: None = None,
 ) -> Op: ...
 def image_info(
     src: Source, orientation: str = "apply", limits: ImageLimits | None = None
@@ -531,3 +537,5 @@ class Bridge:
 
 def noop_op() -> Op: ...
 def end_runtime() -> None: ...
+def crash_report_enable(fd: int, /) -> None: ...
+def crash_report_disable() -> None: ...

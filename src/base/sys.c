@@ -115,9 +115,12 @@ ssize_t hr__sys_file_write(int fd, const void *buf, size_t count)
 int hr__sys_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg)
 {
     /* A thread inherits its maker's mask, so it is blocked before there is a thread. */
-    sigset_t all, old;
-    sigfillset(&all);
-    int code = pthread_sigmask(SIG_SETMASK, &all, &old);
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t mask, old;
+    sigfillset(&mask);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&mask, faults[i]); /* blocked, they end the process without a word */
+    int code = pthread_sigmask(SIG_SETMASK, &mask, &old);
     if (code)
         return code;
     code = pthread_create(thread, NULL, fn, arg);

@@ -34,7 +34,7 @@ int hr__sys_event_open(void);
 /* A new or emptied file to write to; as write. */
 int hr__sys_file_create(const char *path);
 ssize_t hr__sys_file_write(int fd, const void *buf, size_t count);
-/* 0 or an errno. All signals are blocked in the new thread. */
+/* 0 or an errno. In the new thread all signals are blocked but those of its own faults. */
 int hr__sys_thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t hr__sys_now_ns(void);

@@ -14,6 +14,7 @@
 #include "base/park.h"
 #include "base/scratch.h"
 #include "engine/async.h"
+#include "engine/crash.h"
 #include "engine/histogram.h"
 #include "engine/item.h"
 #include "engine/ledger.h"
@@ -183,9 +184,11 @@ struct hr_worker {
     bool lost;               /* written off: what it had claimed is not its any more */
     bool left;               /* the thread of this lost one has gone */
     struct hr_worker *lost_next;
-    /* breadcrumb: what it is doing; written under lock */
-    int32_t stage;        /* -1: nothing */
-    _Atomic int64_t item; /* relaxed; the thread also writes it, between its tasks */
+    /* breadcrumb: what it is doing; written under lock, relaxed: others read it under the
+     * lock, or when the process crashes */
+    _Atomic int32_t stage; /* -1: nothing */
+    _Atomic int64_t item;  /* the thread also writes it, between its tasks */
+    struct hr_trail trail;
     int64_t since_ns;
     _Atomic int64_t begun_ns; /* since_ns, or when it had attached; HR_FOREVER: it is
                                  waiting to; -1: accounted already. Relaxed, for
@@ -261,6 +264,8 @@ struct hr_pipeline {
     struct hr_claim refill_claim;
     int64_t refill_took_ns;
     _Atomic uint32_t refill_ready;
+    _Atomic uintptr_t
+        refiller; /* pthread_self of that consumer; relaxed, for crash.c */
 
     _Atomic uint32_t cancel;         /* token of all tasks; release / acquire */
     _Atomic bool rests;              /* ended; release, acquire by hr__pipeline_visit */

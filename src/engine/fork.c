@@ -17,15 +17,19 @@ static void fork_run(struct hr_fork *fork, struct hr_ctx *ctx)
         hr__worker_trace(((struct hr_engine_ctx *)ctx)->worker);
     struct hr_trace_what what = {HR_TRACE_SLOT, (int32_t)fork->stage, fork->item, 0,
                                  NULL};
+    struct hr_trail *trail = &((struct hr_engine_ctx *)ctx)->worker->trail;
+    int64_t outer = atomic_load_explicit(&trail->slot, memory_order_relaxed);
     size_t slot;
     while ((slot = atomic_fetch_add_explicit(&fork->next, 1, memory_order_relaxed)) <
            fork->count) {
         int64_t begin_ns = trace ? HR_SYS(now_ns)() : 0;
+        atomic_store_explicit(&trail->slot, (int64_t)slot, memory_order_relaxed);
         fork->fn(fork->cookie, slot, ctx);
         what.number = (uint32_t)slot;
         if (trace)
             hr__trace_add(trace, &what, begin_ns, HR_SYS(now_ns)());
     }
+    atomic_store_explicit(&trail->slot, outer, memory_order_relaxed);
 }
 
 static bool fork_has_slots(const struct hr_fork *fork)
@@ -48,6 +52,7 @@ int64_t hr__fork_help_locked(struct hr_worker *w, struct hr_fork *fork, int64_t 
     fork->helpers++;
     w->helping = fork;
     hr__worker_note_locked(w, (int32_t)fork->stage, fork->item, now_ns);
+    hr__trail_follow(w, fork->owner);
     w->ctx.base.deadline_ns = fork->owner->ctx.base.deadline_ns;
     hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (fork->count - atomic_load_explicit(&fork->next, memory_order_relaxed) > 1)

@@ -20,6 +20,7 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static void in_child(void)
 {
     atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+    hr__crash_forget_threads();
 }
 
 static void watch_forks(void)
@@ -77,7 +78,8 @@ void hr__worker_init(struct hr_pipeline *p, struct hr_worker *w, uint32_t number
 {
     w->pipeline = p;
     w->number = number;
-    w->stage = -1;
+    atomic_init(&w->stage, -1);
+    atomic_init(&w->trail.slot, -1);
     atomic_init(&w->item, -1);
     atomic_init(&w->begun_ns, -1);
     atomic_init(&w->trace, NULL);

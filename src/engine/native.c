@@ -30,6 +30,7 @@ static enum hr_status run_op(struct hr_worker *w, struct hr_stage *stage,
         return err->status;
     struct hr_value out = HR_VALUE_EMPTY;
     w->ctx.base.item = item->index;
+    hr__trail_at(w, item, field);
     enum hr_status status =
         stage->op.cls->run(stage->op.state, &w->ctx.base, field, &out, err);
     w->ctx.base.item = -1;
@@ -247,14 +248,12 @@ static int64_t run_source_task(struct hr_worker *w, const struct hr_claim *claim
     return end_ns;
 }
 
-/* The item that a task is about: for a source, the one it is to make. */
-static int64_t item_index_locked(const struct hr_pipeline *p,
-                                 const struct hr_claim *claim) HR_ENGINE_LOCKED
+/* The item that a task is about; NULL: a source's, which is to make it. */
+static const struct hr_item *item_locked(const struct hr_pipeline *p,
+                                         const struct hr_claim *claim) HR_ENGINE_LOCKED
 {
-    if (claim->input_count > 0)
-        return hr__item_of(claim->inputs[0])->index;
-    const struct hr_item *item = p->tasks[claim->task].item;
-    return item ? item->index : p->source_index;
+    return claim->input_count > 0 ? hr__item_of(claim->inputs[0])
+                                  : p->tasks[claim->task].item;
 }
 
 /* For the trace: a task that is none of an op. A source's has moved its index on. */
@@ -288,10 +287,12 @@ int64_t hr__worker_run_native_locked(struct hr_worker *w, int64_t now_ns,
         w->calls[i].item = hr__item_of(w->claims[i].inputs[0]);
     if (claim->first && stage->body == HR_BODY_OP)
         p->tasks[claim->task].attempts = 0;
-    int64_t index = item_index_locked(p, claim);
+    const struct hr_item *item = item_locked(p, claim);
+    int64_t index = item ? item->index : p->source_index;
     uint32_t grant = hr__source_grant_locked(p, claim->grant);
     bool quick = hr__source_is_quick_locked(p);
     hr__worker_note_locked(w, (int32_t)claim->stage, index, now_ns);
+    hr__trail_at(w, item, NULL);
     w->ctx.base.deadline_ns = hr__deadline_of(p, stage, now_ns);
     hr__engine_wake_workers_locked(p, (int)claim->stage, now_ns, after);
     hr__engine_wake_helper_locked(p, after);

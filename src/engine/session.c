@@ -282,6 +282,7 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
         int64_t asked_ns = *now_ns;
         hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
                                asked_ns);
+        hr__trail_at(w, item, NULL);
         if (!w->attached) /* relaxed: for statistics */
             atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed);
         hr__engine_wake_workers_locked(p, (int)w->claims[0].stage, asked_ns, after);

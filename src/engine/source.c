@@ -423,7 +423,9 @@ static void pull_refill(struct hr_pipeline *p, struct ask ask, int64_t now_ns,
     atomic_fetch_add_explicit(&p->in_source, 1, memory_order_relaxed);
     hr__call_clear(&p->refill_call); /* of the time before */
     prepare_source_call(ask, &p->refill_call);
+    hr__crash_refill(p, true);
     (void)foreign->cls->run(foreign->state, &p->refill_call, 1, until_ns);
+    hr__crash_refill(p, false);
     atomic_fetch_sub_explicit(&p->in_source, 1, memory_order_relaxed); /* above */
     refills = refill.outer;
     int64_t end_ns = HR_SYS(now_ns)();

@@ -22,6 +22,27 @@ int hr__worker_park(struct hr_worker *w, int64_t until_ns, enum hr_trace_kind ki
 /* The worker that the calling thread is, or NULL. */
 struct hr_worker *hr__worker_self(void);
 
+/* ---- crash.c: where a thread is ---- */
+/* It works on the item, in the field that an op was given. NULL: none. */
+static inline void hr__trail_at(struct hr_worker *w, const struct hr_item *item,
+                                const struct hr_value *in)
+{
+    atomic_store_explicit(&w->trail.at, item, memory_order_relaxed); /* crash.h */
+    atomic_store_explicit(&w->trail.in, in, memory_order_relaxed);
+}
+/* w works on what the other is at. */
+static inline void hr__trail_follow(struct hr_worker *w, const struct hr_worker *other)
+{
+    hr__trail_at(w, atomic_load_explicit(&other->trail.at, memory_order_relaxed),
+                 atomic_load_explicit(&other->trail.in, memory_order_relaxed));
+}
+/* The calling thread, a consumer, is in the source of p, or is out of it. */
+static inline void hr__crash_refill(struct hr_pipeline *p, bool inside)
+{
+    uintptr_t thread = inside ? (uintptr_t)pthread_self() : 0;
+    atomic_store_explicit(&p->refiller, thread, memory_order_relaxed);
+}
+
 /* ---- native.c: tasks that need no language ---- */
 /* Run the native task w->claims[0], and more on its slot. Lock held on entry and on
  * return; returns the time. */

@@ -65,6 +65,7 @@ void hr__worker_begin(struct hr_worker *w)
     hr__worker_name(w->pipeline, w->number, name, sizeof(name));
     pthread_setname_np(pthread_self(), name);
     self_worker = w;
+    hr__crash_enter(w);
 }
 
 /* Take the lock from any side: an attached thread must not wait for it. */
@@ -95,12 +96,14 @@ int hr__worker_park(struct hr_worker *w, int64_t until_ns, enum hr_trace_kind ki
 void hr__worker_note_locked(struct hr_worker *w, int32_t stage, int64_t item,
                             int64_t now_ns)
 {
-    if ((stage == 0) != (w->stage == 0)) { /* relaxed: for this thread; see there */
+    int32_t last = atomic_load_explicit(&w->stage, memory_order_relaxed); /* its own */
+    if ((stage == 0) != (last == 0)) { /* relaxed: for this thread; see there */
         uint32_t change = stage == 0 ? 1 : UINT32_MAX;
         atomic_fetch_add_explicit(&w->pipeline->in_source, change,
                                   memory_order_relaxed);
     }
-    w->stage = stage;
+    atomic_store_explicit(&w->stage, stage, memory_order_relaxed); /* see there */
+    atomic_store_explicit(&w->trail.at, NULL, memory_order_relaxed);
     atomic_store_explicit(&w->item, item, memory_order_relaxed);
     w->since_ns = now_ns;
     atomic_store_explicit(&w->begun_ns, now_ns, memory_order_relaxed); /* statistics */
@@ -251,6 +254,7 @@ void hr__worker_leave(struct hr_worker *w)
     w->foreign_thread = NULL;
     if (self_worker == w)
         self_worker = NULL; /* the thread itself may live on */
+    hr__crash_leave(w);
     hr__engine_lock(p);
     p->alive--;
     p->lost_count -= w->lost;

@@ -29,6 +29,9 @@ static enum hr_status fail(const struct avif *a, const char *doing, avifResult r
 
     if (result == AVIF_RESULT_OUT_OF_MEMORY)
         return hr__nomem(err, "image", "an AVIF picture", 0);
+    /* libavif's own limit on sizes has no code of its own. */
+    if (strstr(detail, "too large") != NULL)
+        status = HR_ERR_LIMIT;
     if (result == AVIF_RESULT_UNSUPPORTED_DEPTH ||
         result == AVIF_RESULT_NO_CODEC_AVAILABLE ||
         result == AVIF_RESULT_NOT_IMPLEMENTED)

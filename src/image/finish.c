@@ -11,7 +11,8 @@
  * row is made in staging, some 700 bytes for 224 pixels, and is still in the first-level
  * cache when it moves on. Numbers are worked out from the bytes, so a float output is
  * exactly the uint8 output, normalised: (v / 255 - mean) / std as v * scale + bias, one
- * multiplication and one addition in single precision. */
+ * multiplication and one addition in single precision. Rows of 16 bits go the same ways,
+ * by plain loops, and v / 65535. */
 #include "image/finish.h"
 
 #include <string.h>
@@ -21,9 +22,11 @@
 
 static void set_lines(struct hr__finish *f)
 {
+    double full = f->form.wide ? 65535 : 255;
+
     for (int i = 0; i < HR_FINISH_PERIOD; i++) {
         int c = i % f->form.channels;
-        double scale = 1.0 / (255.0 * f->form.std[c]);
+        double scale = 1.0 / (full * f->form.std[c]);
         double bias = -f->form.mean[c] / f->form.std[c];
 
         f->whole.scale[i] = (float)scale;
@@ -55,10 +58,19 @@ static uint8_t *place(const struct hr__finish *f, int64_t y, int64_t x, int c)
     return f->pixels + at * f->value_bytes;
 }
 
-/* n values from bytes, of one channel or of pixels. */
+static bool is_number(const struct hr__finish *f)
+{
+    return f->form.dtype != HR_U8 && f->form.dtype != HR_U16;
+}
+
+/* n values from those of rows, of one channel or of pixels. */
 static void convert(const struct hr__finish *f, const struct hr__finish_line *line,
                     const uint8_t *in, void *out, size_t n)
 {
+    if (f->form.wide && is_number(f)) {
+        hr__finish_wide(f->form.dtype, line, in, out, n);
+        return;
+    }
     switch (f->form.dtype) {
     case HR_F16:
         f->kernels->to_f16(line, in, out, n);
@@ -74,14 +86,9 @@ static void convert(const struct hr__finish *f, const struct hr__finish_line *li
     }
 }
 
-static bool is_number(const struct hr__finish *f)
-{
-    return f->form.dtype != HR_U8 && f->form.dtype != HR_U16;
-}
-
 size_t hr__finish_pixel_bytes(const struct hr__finish *f)
 {
-    return (size_t)f->form.channels * (f->form.dtype == HR_U16 ? 2 : 1);
+    return (size_t)f->form.channels * (f->form.wide ? 2 : 1);
 }
 
 bool hr__finish_is_direct(const struct hr__finish *f)
@@ -200,7 +207,7 @@ static void separate(const struct hr__finish *f, const uint8_t *row,
 {
     size_t n = (size_t)f->fit.kept_width;
     size_t channels = (size_t)f->form.channels;
-    size_t sample = f->form.dtype == HR_U16 ? 2 : 1;
+    size_t sample = f->form.wide ? 2 : 1;
 
     if (channels == 3 && sample == 1) {
         f->kernels->separate(row, rows, n);

@@ -11,7 +11,8 @@
 /* What the output is. */
 struct hr__form {
     enum hr_layout layout;
-    enum hr_dtype dtype; /* rows are of HR_U16 for that, else of HR_U8; HR_F16, ... */
+    enum hr_dtype dtype; /* HR_U8 or HR_U16, as rows are; HR_F16, HR_BF16, HR_F32 */
+    bool wide;           /* rows are of HR_U16, not HR_U8 */
     int channels;        /* 1 … HR_CHANNELS_MAX */
     double mean[HR_CHANNELS_MAX]; /* in units of 0 … 1; for HR_F16, HR_BF16, HR_F32 */
     double std[HR_CHANNELS_MAX];

@@ -85,6 +85,24 @@ static void to_bf16_portable(const struct hr__finish_line *line, const uint8_t *
         out[i] = (uint16_t)round_shift(bits_of(value_of(line, in, i)), 16);
 }
 
+void hr__finish_wide(enum hr_dtype dtype, const struct hr__finish_line *line,
+                     const void *in, void *out, size_t n)
+{
+    const uint16_t *samples = in;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = i % HR_FINISH_PERIOD;
+        float value = (float)samples[i] * line->scale[k] + line->bias[k];
+
+        if (dtype == HR_F32)
+            ((float *)out)[i] = value;
+        else if (dtype == HR_F16)
+            ((uint16_t *)out)[i] = half_of(value);
+        else
+            ((uint16_t *)out)[i] = (uint16_t)round_shift(bits_of(value), 16);
+    }
+}
+
 const struct hr__finish_kernels hr__finish_kernels_portable = {
     interleave_portable, separate_portable, to_f32_portable, to_f16_portable,
     to_bf16_portable};

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "headrace/array.h"
+
 /* After so many values the factors repeat: a multiple of every number of channels, and
  * of a vector. */
 #define HR_FINISH_PERIOD 24
@@ -32,6 +34,9 @@ struct hr__finish_kernels {
 };
 
 extern const struct hr__finish_kernels hr__finish_kernels_portable;
+/* n values of 16 bits to HR_F16, HR_BF16 or HR_F32, on every machine. */
+void hr__finish_wide(enum hr_dtype dtype, const struct hr__finish_line *line,
+                     const void *in, void *out, size_t n);
 #if defined(__x86_64__)
 extern const struct hr__finish_kernels hr__finish_kernels_sse41;
 extern const struct hr__finish_kernels hr__finish_kernels_avx2;

@@ -8,9 +8,12 @@
 
 void hr__form_of(const struct hr_image_options *o, struct hr__form *out)
 {
+    bool wide = hr__pix_fmt_bytes(o->pix_fmt) == 2;
+
     *out = (struct hr__form){
         .layout = o->layout,
-        .dtype = hr__pix_fmt_bytes(o->pix_fmt) == 2 ? HR_U16 : o->dtype,
+        .dtype = wide && o->dtype == HR_U8 ? HR_U16 : o->dtype,
+        .wide = wide,
         .channels = hr__pix_fmt_channels(o->pix_fmt),
     };
     for (int i = 0; i < HR_CHANNELS_MAX; i++) {
@@ -40,10 +43,6 @@ enum hr_status hr__form_check(const struct hr_image_options *o, const char *who,
             err, HR_ERR_ARG, "image", 0,
             "%s: dtype must be uint8, float16, bfloat16 or float32, got %s", who,
             hr_dtype_name(o->dtype));
-    if (!plain && hr__pix_fmt_bytes(o->pix_fmt) == 2)
-        return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "%s: dtype %s goes with pixel formats of 8 bits", who,
-                            hr_dtype_name(o->dtype));
     for (int i = 0; i < HR_CHANNELS_MAX; i++) {
         if (plain && (o->mean[i] != 0 || o->std[i] != 1))
             return hr_error_set(err, HR_ERR_ARG, "image", 0,

@@ -5,7 +5,9 @@
  * leave the canvas as it is. After the frame its rectangle stays, becomes transparent
  * (disposal 2) or what it was before (disposal 3). What lies outside the screen is cut
  * off. Where nothing has been drawn, a transparent pixel of the first frame carries its
- * palette's colour, invisibly: with alpha dropped that shows, as it does in Pillow. */
+ * palette's colour, invisibly: with alpha dropped that shows, as it does in Pillow.
+ *
+ * Of a frame that is cut off the lines that were read are drawn over the frames before. */
 #include <string.h>
 
 #include <gif_lib.h>
@@ -38,6 +40,8 @@ struct gif {
     size_t line_bytes;
     /* of the frame last drawn */
     struct box box; /* on the screen */
+    int64_t lines;  /* read of it */
+    int64_t height; /* lines that it should have */
     int disposal;
     int transparent; /* index, or NO_TRANSPARENT_COLOR */
 };
@@ -51,10 +55,14 @@ static enum hr_status fail(const struct gif *g, struct hr_error *err)
         return hr__nomem(err, "image", "a GIF decoder", 0);
     if (code == D_GIF_ERR_READ_FAILED || g->at == g->in.size)
         return hr_error_set(err, HR_ERR_FORMAT, "image", code,
-                            "image: GIF ends in frame %lld of %lld",
+                            "image: GIF ends after %lld of %lld rows of frame %lld of "
+                            "%lld",
+                            (long long)g->lines, (long long)g->height,
                             (long long)g->composed, (long long)g->rows.frames);
     return hr_error_set(err, HR_ERR_FORMAT, "image", code,
-                        "image: GIF is damaged in frame %lld of %lld: %s",
+                        "image: GIF is damaged after %lld of %lld rows of frame %lld "
+                        "of %lld: %s",
+                        (long long)g->lines, (long long)g->height,
                         (long long)g->composed, (long long)g->rows.frames,
                         text != NULL ? text : "unknown error");
 }
@@ -121,6 +129,7 @@ static enum hr_status gif_open(void *decoder, const struct hr__input *in,
     g->at = 0;
     g->frame = 0;
     g->composed = 0;
+    g->lines = 0;
     g->disposal = DISPOSE_DO_NOT;
     if (in->size < SCREEN_END)
         return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
@@ -256,7 +265,6 @@ static enum hr_status draw_lines(struct gif *g, const ColorMapObject *map,
     static const int step[] = {8, 8, 4, 2};
     const GifImageDesc *image = &g->lib->Image;
     int passes = image->Interlace ? 4 : 1;
-    int64_t left = image->Height;
 
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = image->Interlace ? first[pass] : 0; y < image->Height;
@@ -269,11 +277,11 @@ static enum hr_status draw_lines(struct gif *g, const ColorMapObject *map,
                 return skip_rest(g) ? HR_OK : fail(g, err);
             if (DGifGetLine(g->lib, g->line, image->Width) == GIF_ERROR)
                 return fail(g, err);
-            left--;
+            g->lines++;
             if (y < g->box.height)
                 draw_line(g, y, map);
         }
-    return left == 0 ? HR_OK : fail(g, err);
+    return g->lines == image->Height ? HR_OK : fail(g, err);
 }
 
 static enum hr_status draw(struct gif *g, int next_disposal, struct hr_error *err)
@@ -290,13 +298,15 @@ static enum hr_status draw(struct gif *g, int next_disposal, struct hr_error *er
                             (long long)g->composed);
     if (!reserve_line(g, g->lib->Image.Width))
         return hr__nomem(err, "image", "a line of a GIF", (size_t)g->lib->Image.Width);
+    g->height = g->lib->Image.Height;
     dispose(g);
     g->box = on_screen(g, &g->lib->Image);
     g->disposal = next_disposal;
     status = save(g, err);
     if (status == HR_OK)
         status = draw_lines(g, map, err);
-    g->composed++;
+    if (status == HR_OK)
+        g->composed++;
     return status;
 }
 
@@ -326,6 +336,8 @@ static enum hr_status draw_next(struct gif *g, struct hr_error *err)
     GifRecordType type;
 
     g->transparent = NO_TRANSPARENT_COLOR;
+    g->lines = 0;
+    g->height = g->rows.height; /* until the frame's header is read */
     while (DGifGetRecordType(g->lib, &type) == GIF_OK) {
         if (type == IMAGE_DESC_RECORD_TYPE)
             return draw(g, disposal, err);
@@ -386,6 +398,12 @@ static enum hr_status gif_read(void *decoder, struct hr__canvas *canvas,
 
     while (status == HR_OK && g->composed <= g->frame)
         status = draw_next(g, err);
+    if (status == HR_ERR_FORMAT && g->in.options->allow_truncated && g->lines > 0 &&
+        g->composed == g->frame) {
+        enum hr_status put = put_screen(g, canvas, NULL);
+
+        return put == HR_OK ? status : put;
+    }
     return status == HR_OK ? put_screen(g, canvas, err) : status;
 }
 

@@ -15,6 +15,8 @@
 
 /* The progress callback looks for a cancelled task once in so many calls. */
 #define CALLS_PER_CHECK 16
+/* What may lie between coded data and a marker. */
+#define STRAY_BYTES 16
 
 _Noreturn void hr__jpeg_escape(struct hr__jpeg_object *o, enum hr_status status)
 {
@@ -123,8 +125,10 @@ static void on_error(j_common_ptr lib)
                                     "image: JPEG cannot be read %s: %s", place, text));
 }
 
-/* Warnings after which pixels are made up. Bytes before a marker are only skipped; but
- * before a restart marker they show that the segment was not read to its end. */
+/* Warnings after which pixels are made up. Bytes before a marker show that coded data
+ * were not read to their end: libjpeg-turbo takes codes that are none for zeros and says
+ * nothing, and so the blocks behind are others. Before a restart marker one is too many;
+ * before others, some cameras leave a few. */
 static bool loses_data(const struct jpeg_error_mgr *m)
 {
     switch (m->msg_code) {
@@ -135,7 +139,8 @@ static bool loses_data(const struct jpeg_error_mgr *m)
     case JWRN_BOGUS_PROGRESSION:
         return true;
     case JWRN_EXTRANEOUS_DATA:
-        return m->msg_parm.i[1] >= 0xd0 && m->msg_parm.i[1] <= 0xd7;
+        return m->msg_parm.i[0] > STRAY_BYTES ||
+               (m->msg_parm.i[1] >= 0xd0 && m->msg_parm.i[1] <= 0xd7);
     default:
         return false;
     }

@@ -43,16 +43,19 @@ enum hr_status hr__limits_check(const struct hr_image_options *o, const char *fo
     if (decoded > o->bytes_max)
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,
-            "image: %s of %lld x %lld pixels, the limit is %llu decoded bytes", format,
-            (long long)p->width, (long long)p->height,
-            (unsigned long long)o->bytes_max);
+            "image: %s of %lld x %lld pixels takes %llu bytes, the limit is %llu "
+            "decoded bytes",
+            format, (long long)p->width, (long long)p->height,
+            (unsigned long long)decoded, (unsigned long long)o->bytes_max);
     if (p->work_bytes > o->bytes_max)
         return hr_error_set(err, HR_ERR_LIMIT, "image", 0,
                             "image: %s needs %llu bytes while it is decoded, the limit "
                             "is %llu decoded bytes",
                             format, (unsigned long long)p->work_bytes,
                             (unsigned long long)o->bytes_max);
-    if (p->raw_bytes > EXPANSION_FREE && p->raw_bytes / encoded >= o->expansion_max)
+    if (p->raw_bytes > EXPANSION_FREE &&
+        (p->raw_bytes - 1) / encoded >=
+            o->expansion_max) /* that is, raw > max * encoded */
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,
             "image: %s of %zu bytes expands to %llu, the limit is %llu:1", format,
@@ -65,10 +68,17 @@ enum hr_status hr__limits_target(const struct hr_image_options *o, int64_t width
                                  int64_t height, size_t pixel_bytes,
                                  struct hr_error *err)
 {
-    if ((uint64_t)width * (uint64_t)height <= o->bytes_max / pixel_bytes)
+    uint64_t pixels = (uint64_t)width * (uint64_t)height; /* sides fit 31 bits */
+    uint64_t bytes;
+
+    if (__builtin_mul_overflow(pixels, (uint64_t)pixel_bytes, &bytes))
+        bytes = UINT64_MAX;
+    if (bytes <= o->bytes_max)
         return HR_OK;
     return hr_error_set(
         err, HR_ERR_LIMIT, "image", 0,
-        "image: a target of %lld x %lld pixels, the limit is %llu decoded bytes",
-        (long long)width, (long long)height, (unsigned long long)o->bytes_max);
+        "image: a target of %lld x %lld pixels takes %llu bytes, the limit is %llu "
+        "decoded bytes",
+        (long long)width, (long long)height, (unsigned long long)bytes,
+        (unsigned long long)o->bytes_max);
 }

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "image/finish.h"
+#include "image/limits.h"
 #include "image/load.h"
 #include "base/banned.h"
 
@@ -139,6 +140,21 @@ static enum hr_status run_batch(struct hr_ctx *ctx, struct job *job, size_t n,
     return HR_OK;
 }
 
+/* Each slot is an item of its own to the limits. */
+static enum hr_status make_slots(const struct hr_image_options *o, size_t n,
+                                 struct hr_array **out, struct hr_error *err)
+{
+    struct hr__form form;
+    enum hr_status status;
+
+    hr__form_of(o, &form);
+    status = hr__limits_target(o, o->width, o->height,
+                               (size_t)form.channels * hr_dtype_size(form.dtype), err);
+    return status == HR_OK ? hr__form_array(&form, o->into, (int64_t)n, o->height,
+                                            o->width, out, err)
+                           : status;
+}
+
 enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *srcs,
                                    size_t n, const int64_t *index,
                                    const struct hr_image_options *options, int strict,
@@ -146,7 +162,6 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
 {
     struct job job = {.srcs = srcs, .index = index, .options = options};
     struct hr_array *array = NULL;
-    struct hr__form form;
     struct board *board;
     void *scratch = NULL;
     enum hr_status status = hr__image_options_check(options, "load_image_batch", err);
@@ -164,11 +179,8 @@ enum hr_status hr_image_load_batch(struct hr_ctx *ctx, const struct hr_value *sr
     board = scratch;
     if (status == HR_OK)
         status = board_reserve(board, n, err);
-    if (status == HR_OK) {
-        hr__form_of(options, &form);
-        status = hr__form_array(&form, options->into, (int64_t)n, options->height,
-                                options->width, &array, err);
-    }
+    if (status == HR_OK)
+        status = make_slots(options, n, &array, err);
     if (status == HR_OK) {
         job.failure = board->failure;
         job.slot_bytes = hr_array_nbytes(array) / n;

@@ -1,4 +1,5 @@
-/* All frames of one file into one array. */
+/* All frames of one file into one array. What is drawn is drawn once for all of them, so
+ * that a crop stands still. */
 #include <string.h>
 
 #include "image/load.h"
@@ -112,7 +113,8 @@ enum hr_status hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *s
                                     struct hr_array **out, struct hr_error *err)
 {
     const struct hr__load_id id = {.name = name, .item = -1, .slot = -1};
-    struct hr__input in = {.options = options, .ctx = ctx};
+    struct hr_image_options own = *options;
+    struct hr__input in = {.options = &own, .ctx = ctx};
     struct hr_error detail = {0};
     struct hr_buffer *file = NULL;
     struct hr__studio *studio = NULL;
@@ -120,6 +122,8 @@ enum hr_status hr_image_load_frames(struct hr_ctx *ctx, const struct hr_value *s
         hr__image_options_check(options, "load_image_frames", &detail);
 
     *out = NULL;
+    if (hr_ctx_item(ctx) >= 0)
+        own.index = hr_ctx_item(ctx);
     if (status == HR_OK)
         status = hr__studio_get(ctx, &studio, &detail);
     if (status == HR_OK)

@@ -136,7 +136,7 @@ static enum hr_status begin_rows(struct hr__tail *t, struct hr_error *err)
         .kept_height = f->kept_height,
         .channels = p->form.channels,
         .algo = p->algo,
-        .wide = p->form.dtype == HR_U16,
+        .wide = p->form.wide,
         .mirror_x = p->turn.mirror_x,
         .mirror_y = p->turn.mirror_y,
         .transposed = p->turn.transposed,

@@ -93,3 +93,10 @@ void *hrpy_raise(struct hrpy_state *state, const struct hr_error *err)
     }
     return NULL;
 }
+
+void *hrpy_raise_status(struct hrpy_state *state, enum hr_status status,
+                        struct hr_error *err)
+{
+    err->status = status;
+    return hrpy_raise(state, err);
+}

@@ -82,6 +82,10 @@ PyObject *hrpy_error_text(const struct hr_error *err);
  * ValueError for HR_ERR_ARG, TypeError for HR_ERR_TYPE, TimeoutError for HR_TIMEOUT,
  * RuntimeError for HR_ERR_STATE, else the classes of headrace.errors. Returns NULL. */
 void *hrpy_raise(struct hrpy_state *state, const struct hr_error *err);
+/* The same for a status that may be a flow status (cancelled, say): it carries no text
+ * and is named. */
+void *hrpy_raise_status(struct hrpy_state *state, enum hr_status status,
+                        struct hr_error *err);
 /* The exception object instead of raising it; NULL with an exception set on failure. */
 PyObject *hrpy_exception_of(struct hrpy_state *state, const struct hr_error *err);
 
@@ -106,8 +110,8 @@ enum hrpy_want {
 
 /* Object to value. str and os.PathLike become text (surrogateescape; NUL refused);
  * bytes, bytearray, memoryview become bytes (the object stays alive through the value);
- * CPUBuffer and other buffers become arrays (C-contiguous, else TypeError that says
- * so). Values that are already native (CPUBuffer) share their memory. Returns 0, or -1
+ * CPUBuffer and other buffers become arrays (of their own memory, unless that is
+ * strided: then of a copy). Values that are already native (CPUBuffer) share their memory. Returns 0, or -1
  * with an exception set that names the type found. */
 int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
                 struct hr_value *out);
@@ -115,6 +119,12 @@ int hrpy_import(struct hrpy_state *state, PyObject *obj, enum hrpy_want want,
 /* The bytes of an object with a contiguous buffer, which stays alive through the value.
  * Returns 0, or -1 with an exception set. */
 int hrpy_import_bytes(struct hrpy_state *state, PyObject *obj, struct hr_value *out);
+
+/* array_import.c: as HRPY_WANT_ARRAY; `expected` is what the message says. */
+int hrpy_import_array(struct hrpy_state *state, PyObject *obj, const char *expected,
+                      struct hr_value *out);
+/* The same for an array that is to be written or shared: strided memory is refused. */
+int hrpy_import_memory(struct hrpy_state *state, PyObject *obj, struct hr_value *out);
 
 /* An array out of an object's __array_interface__ (array_interface.c). The same. */
 int hrpy_import_interface(struct hrpy_state *state, PyObject *obj,
@@ -215,7 +225,8 @@ PyMODINIT_FUNC PyInit__ext(void);
 extern PyType_Spec hrpy_buffer_spec;
 extern PyType_Spec hrpy_op_spec;
 extern PyStructSequence_Desc hrpy_info_desc;
-extern PyMethodDef hrpy_io_methods[];    /* io_module.c: load_image, resize, ... */
+extern PyMethodDef hrpy_io_methods[];    /* io_module.c: resize, read_file, ... */
+extern PyMethodDef hrpy_load_methods[];  /* load_functions.c: load_image, ... */
 extern PyMethodDef hrpy_image_methods[]; /* image_module.c: image_info, ... */
 
 #endif

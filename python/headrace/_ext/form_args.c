@@ -40,9 +40,11 @@ static PyObject *dtype_name(PyObject *arg)
     return name;
 }
 
-static int read_dtype(PyObject *arg, enum hr_dtype *out)
+/* HR_U8 in *out means that samples are as `plain` says: HR_U8 or HR_U16. */
+static int read_dtype(PyObject *arg, enum hr_dtype plain, enum hr_dtype *out)
 {
-    static const enum hr_dtype known[] = {HR_U8, HR_F16, HR_BF16, HR_F32};
+    static const enum hr_dtype known[] = {HR_U8, HR_U16, HR_F16, HR_BF16, HR_F32};
+    const size_t count = sizeof(known) / sizeof(known[0]);
     PyObject *name;
     size_t i = 0;
 
@@ -51,17 +53,17 @@ static int read_dtype(PyObject *arg, enum hr_dtype *out)
     name = dtype_name(arg);
     if (!name)
         return -1;
-    while (i < 4 && PyUnicode_CompareWithASCIIString(name, hr_dtype_name(known[i])))
+    while (i < count && PyUnicode_CompareWithASCIIString(name, hr_dtype_name(known[i])))
         i++;
     Py_DECREF(name);
-    if (i == 4) {
+    if (i == count || (i < 2 && known[i] != plain)) {
         PyErr_Format(PyExc_ValueError,
-                     "dtype must be None, 'uint8', 'float16', 'bfloat16' or 'float32', "
+                     "dtype must be None, '%s', 'float16', 'bfloat16' or 'float32', "
                      "not %R",
-                     arg);
+                     hr_dtype_name(plain), arg);
         return -1;
     }
-    *out = known[i];
+    *out = i < 2 ? HR_U8 : known[i];
     return 0;
 }
 
@@ -126,10 +128,11 @@ static int check_numbers(PyObject *const *values, const struct hr_image_options 
     return 0;
 }
 
-int hrpy_form_options(PyObject *const *values, int channels,
+int hrpy_form_options(PyObject *const *values, enum hr_dtype plain, int channels,
                       struct hr_image_options *out)
 {
-    if (read_layout(values[0], &out->layout) || read_dtype(values[1], &out->dtype) ||
+    if (read_layout(values[0], &out->layout) ||
+        read_dtype(values[1], plain, &out->dtype) ||
         read_numbers(values[2], "mean", channels, out->mean) ||
         read_numbers(values[3], "std", channels, out->std))
         return -1;

@@ -10,10 +10,10 @@
 #define HRPY_FORM_SIGNATURE "layout='HWC', dtype=None, mean=None, std=None"
 
 /* Set the fields of *out from values[HRPY_FORM_ARG_COUNT] as hrpy_parse left them (NULL:
- * default). channels: that the output has; 0: not known, so that mean and std may have
- * up to four. Returns 0, or -1 with a ValueError or TypeError set that names the
- * argument. */
-int hrpy_form_options(PyObject *const *values, int channels,
+ * default). plain: HR_U8 or HR_U16, the samples of the output if they are no floats.
+ * channels: that the output has; 0: not known, so that mean and std may have up to four.
+ * Returns 0, or -1 with a ValueError or TypeError set that names the argument. */
+int hrpy_form_options(PyObject *const *values, enum hr_dtype plain, int channels,
                       struct hr_image_options *out);
 
 #endif

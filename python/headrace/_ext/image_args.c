@@ -245,6 +245,11 @@ static int channels_of(enum hr_pix_fmt pix_fmt)
     return pix_fmt == HR_RGBA ? 4 : pix_fmt == HR_GRAY || pix_fmt == HR_GRAY16 ? 1 : 3;
 }
 
+static enum hr_dtype samples_of(enum hr_pix_fmt pix_fmt)
+{
+    return pix_fmt == HR_GRAY16 || pix_fmt == HR_RGB48 ? HR_U16 : HR_U8;
+}
+
 int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
                        struct hr_image_options *out)
 {
@@ -264,7 +269,8 @@ int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
          hrpy_image_number(values[7], "frame", 0, INT64_MAX, &out->frame)) ||
         read_icc(values[8], &out->icc) || read_flag(values[9], &out->allow_truncated) ||
         hrpy_image_limits(values[10], out) || hrpy_crop_options(crop, slots, out) ||
-        hrpy_form_options(form, channels_of(out->pix_fmt), out) ||
+        hrpy_form_options(form, samples_of(out->pix_fmt), channels_of(out->pix_fmt),
+                          out) ||
         read_flag(road[0], &out->exact))
         return -1;
     return read_flag(road[1], &out->draft);
@@ -280,7 +286,7 @@ int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
     }
     if (!values[1] || values[1] == Py_None)
         return 0;
-    if (hrpy_import(state, values[1], HRPY_WANT_ARRAY, into))
+    if (hrpy_import_memory(state, values[1], into))
         return -1;
     options->into = hr_value_peek_array(into);
     return 0;

@@ -1,16 +1,9 @@
 /* image_module.c - functions behind headrace.io that are about pictures and give no
- * batch of them: frames, headers, encoding. As in io_module.c: arguments attached, work
+ * pixels: headers, encoding. As in io_module.c: arguments attached, work
  * detached, export attached. */
 #include "ext.h"
 
 #include "image_args.h"
-
-static void *raise_status(struct hrpy_state *state, enum hr_status status,
-                          struct hr_error *err)
-{
-    err->status = status; /* one that is no failure comes without a text */
-    return hrpy_raise(state, err);
-}
 
 /* Run a bound op on one object: what the function and its op have in common. Takes *op. */
 static PyObject *run_op(struct hrpy_state *state, struct hr_op *op, PyObject *item,
@@ -36,7 +29,7 @@ static PyObject *run_op(struct hrpy_state *state, struct hr_op *op, PyObject *it
     hrpy_reattach(detached);
     hr_value_release(&in);
     return status == HR_OK ? hrpy_export(state, &out)
-                           : raise_status(state, status, &err);
+                           : hrpy_raise_status(state, status, &err);
 }
 
 /* The op itself, or what it gives for item. Takes *op. */
@@ -45,61 +38,8 @@ static PyObject *finish(struct hrpy_state *state, enum hr_status status,
                         enum hrpy_want want)
 {
     if (status != HR_OK)
-        return raise_status(state, status, err);
+        return hrpy_raise_status(state, status, err);
     return item ? run_op(state, op, item, want) : hrpy_op_new(state, op, want);
-}
-
-/* ---- load_image_frames ---- */
-
-/* Without what names one frame. */
-static int frames_options(PyObject *const *values, struct hr_image_options *options)
-{
-    if (hrpy_image_options(values, NULL, options))
-        return -1;
-    if (options->frame == 0)
-        return 0;
-    PyErr_SetString(PyExc_ValueError, "frame must be 0: all frames are loaded");
-    return -1;
-}
-
-static PyObject *load_image_frames(PyObject *module, PyObject *const *args,
-                                   Py_ssize_t nargs, PyObject *kwnames)
-{
-    static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES};
-    static const struct hrpy_params params = {"load_image_frames", names,
-                                              HRPY_IMAGE_ARG_COUNT + 1, 1,
-                                              HRPY_IMAGE_ARG_COUNT + 1};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_image_options options;
-    struct hr_op op = {NULL, NULL};
-    struct hr_error err = {0};
-    PyObject *values[HRPY_IMAGE_ARG_COUNT + 1];
-
-    hrpy_drain_decrefs();
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        frames_options(values + 1, &options))
-        return NULL;
-    return finish(state, hr_image_load_frames_op(&options, &op, &err), &err, &op,
-                  values[0], HRPY_WANT_SOURCE);
-}
-
-static PyObject *load_image_frames_op(PyObject *module, PyObject *const *args,
-                                      Py_ssize_t nargs, PyObject *kwnames)
-{
-    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES};
-    static const struct hrpy_params params = {"load_image_frames", names,
-                                              HRPY_IMAGE_ARG_COUNT, 0, 0};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_image_options options;
-    struct hr_op op = {NULL, NULL};
-    struct hr_error err = {0};
-    PyObject *values[HRPY_IMAGE_ARG_COUNT];
-
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        frames_options(values, &options))
-        return NULL;
-    return finish(state, hr_image_load_frames_op(&options, &op, &err), &err, &op, NULL,
-                  HRPY_WANT_SOURCE);
 }
 
 /* ---- image_info ---- */
@@ -323,12 +263,6 @@ PyObject *hrpy_info_new(struct hrpy_state *state, const struct hr_image_info *in
     "format='jpeg', quality=75, compression=6, lossless=False, pix_fmt=None"
 
 PyMethodDef hrpy_image_methods[] = {
-    {"load_image_frames", FAST(load_image_frames),
-     "load_image_frames($module, src, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ")\n--\n\nSee headrace.io.load_image_frames."},
-    {"load_image_frames_op", FAST(load_image_frames_op),
-     "load_image_frames_op($module, *, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ")\n--\n\nheadrace.io.load_image_frames with its arguments bound."},
     {"image_info", FAST(image_info),
      "image_info($module, src, orientation='apply', limits=None)\n--\n\n"
      "See headrace.io.image_info."},

@@ -5,228 +5,8 @@
  * (headrace/io) holds signatures and documentation; nothing is decided twice. */
 #include "ext.h"
 
-#include <string.h>
-
 #include "image_args.h"
 #include "transform_functions.h"
-
-#define COUNT HRPY_IMAGE_ARG_COUNT
-
-/* A flow status (cancelled, say) carries no text; name it. */
-static void *raise_status(struct hrpy_state *state, enum hr_status status,
-                          struct hr_error *err)
-{
-    err->status = status;
-    return hrpy_raise(state, err);
-}
-
-/* ---- load_image ---- */
-
-/* The picture as a CPUBuffer; detail: what it lacks, if allow_truncated kept it. */
-static PyObject *export_picture(struct hrpy_state *state, struct hr_array **array,
-                                const struct hr_value *src, const char *name,
-                                const struct hr_error *detail)
-{
-    struct hr_slot_failure cut = {.kept = 1, .error = *detail};
-
-    if (detail->status == HR_OK)
-        return hrpy_buffer_new(state, array, NULL, 0);
-    if (!name)
-        name = src->cls == &hr_text_class ? hr_text_peek(src, NULL) : "<bytes>";
-    PyOS_snprintf(cut.name, sizeof(cut.name), "%s", name);
-    return hrpy_buffer_new(state, array, &cut, 1);
-}
-
-static PyObject *load_detached(struct hrpy_state *state, const struct hr_value *src,
-                               const char *name, const struct hr_image_options *options)
-{
-    PyThreadState *detached;
-    struct hr_array *array = NULL;
-    struct hr_ctx *ctx = NULL;
-    struct hr_error err = {0};
-    enum hr_status status;
-
-    detached = hrpy_detach();
-    status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
-    if (status == HR_OK)
-        status = hr_image_load(ctx, src, name, options, &array, &err);
-    hrpy_ctx_release(state->ctx_pool, &ctx);
-    hrpy_reattach(detached);
-    if (status != HR_OK)
-        return raise_status(state, status, &err);
-    return export_picture(state, &array, src, name, &err);
-}
-
-/* NULL or None gives no bytes; else a new bytes object. */
-static int read_name(PyObject *arg, PyObject **bytes)
-{
-    *bytes = NULL;
-    if (!arg || arg == Py_None)
-        return 0;
-    if (!PyUnicode_Check(arg)) {
-        PyErr_Format(PyExc_TypeError, "name must be a str or None, not %.100s",
-                     Py_TYPE(arg)->tp_name);
-        return -1;
-    }
-    *bytes = hrpy_encode_path(arg, "name");
-    return *bytes ? 0 : -1;
-}
-
-static PyObject *load_image(PyObject *module, PyObject *const *args, Py_ssize_t nargs,
-                            PyObject *kwnames)
-{
-    static const char *const names[] = {"src", HRPY_IMAGE_ARG_NAMES, "name", "index",
-                                        "out"};
-    static const struct hrpy_params params = {"load_image", names, COUNT + 4, 1,
-                                              COUNT + 4};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_value src = HR_VALUE_EMPTY;
-    struct hr_image_options options;
-    PyObject *result = NULL;
-    PyObject *name = NULL;
-    struct hr_value into = HR_VALUE_EMPTY;
-    PyObject *values[COUNT + 4];
-
-    hrpy_drain_decrefs();
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values + 1, NULL, &options) ||
-        read_name(values[COUNT + 1], &name))
-        return NULL;
-    if (hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
-        hrpy_import(state, values[0], HRPY_WANT_SOURCE, &src) == 0)
-        result =
-            load_detached(state, &src, name ? PyBytes_AS_STRING(name) : NULL, &options);
-    hr_value_release(&src);
-    hr_value_release(&into);
-    Py_XDECREF(name);
-    return result;
-}
-
-static PyObject *load_image_op(PyObject *module, PyObject *const *args,
-                               Py_ssize_t nargs, PyObject *kwnames)
-{
-    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "name", "index", "out"};
-    static const struct hrpy_params params = {"load_image", names, COUNT + 3, 0, 0};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_image_options options;
-    struct hr_op op = {NULL, NULL};
-    struct hr_error err = {0};
-    enum hr_status status;
-    PyObject *values[COUNT + 3];
-
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        hrpy_image_options(values, NULL, &options) ||
-        hrpy_image_no_direct(values + COUNT + 1))
-        return NULL;
-    if (values[COUNT] && values[COUNT] != Py_None) {
-        PyErr_SetString(PyExc_ValueError,
-                        "name labels one picture; a pipeline uses each item's own");
-        return NULL;
-    }
-    status = hr_image_load_op(&options, &op, &err);
-    if (status != HR_OK)
-        return raise_status(state, status, &err);
-    return hrpy_op_new(state, &op, HRPY_WANT_SOURCE);
-}
-
-/* ---- load_image_batch ---- */
-
-/* values: width, height, ..., strict. */
-static int read_batch_args(PyObject *const *values, struct hrpy_slots *slots,
-                           struct hr_image_options *options, int *strict)
-{
-    if (hrpy_image_options(values, slots, options))
-        return -1;
-    if (options->width == 0 || options->height == 0) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s must be an int: all pictures of a batch have one size",
-                     options->width == 0 ? "width" : "height");
-        return -1;
-    }
-    *strict = values[COUNT] ? PyObject_IsTrue(values[COUNT]) : 1;
-    return *strict < 0 ? -1 : 0;
-}
-
-static PyObject *load_batch_detached(struct hrpy_state *state,
-                                     const struct hr_value *srcs,
-                                     const struct hr_image_options *options, int strict)
-{
-    PyThreadState *detached;
-    struct hr_value batch = HR_VALUE_EMPTY;
-    struct hr_ctx *ctx = NULL;
-    struct hr_error err = {0};
-    enum hr_status status;
-
-    detached = hrpy_detach();
-    status = hrpy_ctx_acquire(state->ctx_pool, &ctx, &err);
-    if (status == HR_OK)
-        status = hr_image_load_batch(ctx, hr_list_peek(srcs), hr_list_size(srcs), NULL,
-                                     options, strict, &batch, &err);
-    hrpy_ctx_release(state->ctx_pool, &ctx);
-    hrpy_reattach(detached);
-    if (status != HR_OK)
-        return raise_status(state, status, &err);
-    return hrpy_export(state, &batch);
-}
-
-static PyObject *load_image_batch(PyObject *module, PyObject *const *args,
-                                  Py_ssize_t nargs, PyObject *kwnames)
-{
-    static const char *const names[] = {"srcs", HRPY_IMAGE_ARG_NAMES, "strict", "index",
-                                        "out"};
-    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 4, 3,
-                                              COUNT + 4};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_value srcs = HR_VALUE_EMPTY;
-    struct hr_image_options options;
-    PyObject *result = NULL;
-    PyObject *values[COUNT + 4];
-    struct hr_value into = HR_VALUE_EMPTY;
-    struct hrpy_slots slots = {0};
-    int strict;
-
-    hrpy_drain_decrefs();
-    if (hrpy_parse(&params, args, nargs, kwnames, values))
-        return NULL;
-    if (read_batch_args(values + 1, &slots, &options, &strict) == 0 &&
-        hrpy_image_direct(state, values + COUNT + 2, &options, &into) == 0 &&
-        hrpy_import(state, values[0], HRPY_WANT_LIST, &srcs) == 0) {
-        size_t n = hr_list_size(&srcs);
-
-        if (n == 0)
-            PyErr_SetString(PyExc_ValueError, "srcs is empty");
-        else if (hrpy_slots_check(&slots, (Py_ssize_t)n) == 0)
-            result = load_batch_detached(state, &srcs, &options, strict);
-    }
-    hr_value_release(&srcs);
-    hr_value_release(&into);
-    hrpy_slots_fini(&slots);
-    return result;
-}
-
-static PyObject *load_image_batch_op(PyObject *module, PyObject *const *args,
-                                     Py_ssize_t nargs, PyObject *kwnames)
-{
-    static const char *const names[] = {HRPY_IMAGE_ARG_NAMES, "strict", "index", "out"};
-    static const struct hrpy_params params = {"load_image_batch", names, COUNT + 3, 2,
-                                              0};
-    struct hrpy_state *state = hrpy_state_of_module(module);
-    struct hr_image_options options;
-    struct hr_op op = {NULL, NULL};
-    struct hr_error err = {0};
-    enum hr_status status;
-    PyObject *values[COUNT + 3];
-    int strict;
-
-    if (hrpy_parse(&params, args, nargs, kwnames, values) ||
-        read_batch_args(values, NULL, &options, &strict) ||
-        hrpy_image_no_direct(values + COUNT + 1))
-        return NULL;
-    status = hr_image_load_batch_op(&options, strict, &op, &err);
-    if (status != HR_OK)
-        return raise_status(state, status, &err);
-    return hrpy_op_new(state, &op, HRPY_WANT_LIST);
-}
 
 /* ---- resize ---- */
 
@@ -263,7 +43,7 @@ static PyObject *resize_detached(struct hrpy_state *state, const struct hr_array
     hrpy_ctx_release(state->ctx_pool, &ctx);
     hrpy_reattach(detached);
     if (status != HR_OK)
-        return raise_status(state, status, &err);
+        return hrpy_raise_status(state, status, &err);
     return hrpy_buffer_new(state, &array, NULL, 0);
 }
 
@@ -305,7 +85,7 @@ static PyObject *resize_op(PyObject *module, PyObject *const *args, Py_ssize_t n
         return NULL;
     status = hr_image_resize_op(target.width, target.height, target.algo, &op, &err);
     if (status != HR_OK)
-        return raise_status(state, status, &err);
+        return hrpy_raise_status(state, status, &err);
     return hrpy_op_new(state, &op, HRPY_WANT_ARRAY);
 }
 
@@ -337,7 +117,7 @@ static PyObject *read_file(PyObject *module, PyObject *path)
     hrpy_reattach(detached);
     hr_value_release(&text);
     if (status != HR_OK)
-        return raise_status(state, status, &err);
+        return hrpy_raise_status(state, status, &err);
     bytes = hr_value_of_bytes(&buffer);
     return hrpy_export(state, &bytes);
 }
@@ -351,7 +131,7 @@ static PyObject *read_file_op(PyObject *module, PyObject *ignored)
 
     (void)ignored;
     if (status != HR_OK)
-        return raise_status(state, status, &err);
+        return hrpy_raise_status(state, status, &err);
     return hrpy_op_new(state, &op, HRPY_WANT_SOURCE);
 }
 
@@ -363,7 +143,7 @@ static PyObject *as_buffer(PyObject *module, PyObject *obj)
     struct hr_value array = HR_VALUE_EMPTY;
 
     hrpy_drain_decrefs();
-    if (hrpy_import(state, obj, HRPY_WANT_ARRAY, &array))
+    if (hrpy_import_memory(state, obj, &array))
         return NULL;
     return hrpy_export(state, &array);
 }
@@ -419,20 +199,6 @@ static PyObject *jpeg_counts(PyObject *module, PyObject *ignored)
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 
 PyMethodDef hrpy_io_methods[] = {
-    {"load_image", FAST(load_image), METH_FASTCALL | METH_KEYWORDS,
-     "load_image($module, src, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ", name=None, index=0, out=None)\n--\n\nSee headrace.io.load_image."},
-    {"load_image_op", FAST(load_image_op), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_op($module, *, width=None, height=None, " HRPY_IMAGE_SIGNATURE
-     ", name=None, index=0, out=None)\n--\n\nheadrace.io.load_image with its "
-     "arguments bound."},
-    {"load_image_batch", FAST(load_image_batch), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_batch($module, srcs, width, height, " HRPY_IMAGE_SIGNATURE
-     ", strict=True, index=0, out=None)\n--\n\nSee headrace.io.load_image_batch."},
-    {"load_image_batch_op", FAST(load_image_batch_op), METH_FASTCALL | METH_KEYWORDS,
-     "load_image_batch_op($module, *, width, height, " HRPY_IMAGE_SIGNATURE
-     ", strict=True, index=0, out=None)\n--\n\nheadrace.io.load_image_batch with "
-     "its arguments bound."},
     {"draw_box", FAST(hrpy_draw_box), METH_FASTCALL,
      "draw_box($module, width, height, crop, seed, epoch, index, /)\n--\n\n"
      "What a RandomResizedCrop takes: (top, left, height, width)."},

@@ -46,6 +46,7 @@ static int module_exec(PyObject *module)
     if (hrpy_type_add(module, &hrpy_buffer_spec, &state->buffer_type) ||
         hrpy_type_add(module, &hrpy_op_spec, &state->op_type) ||
         PyModule_AddFunctions(module, hrpy_io_methods) ||
+        PyModule_AddFunctions(module, hrpy_load_methods) ||
         PyModule_AddFunctions(module, hrpy_image_methods))
         return -1;
     state->info_type = PyStructSequence_NewType(&hrpy_info_desc);

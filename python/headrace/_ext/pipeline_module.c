@@ -9,6 +9,25 @@ static PyObject *end_runtime(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *crash_report_enable(PyObject *module, PyObject *arg)
+{
+    int fd;
+
+    (void)module;
+    if (!PyArg_Parse(arg, "i:crash_report_enable", &fd))
+        return NULL;
+    hr_crash_report_enable(fd);
+    Py_RETURN_NONE;
+}
+
+static PyObject *crash_report_disable(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    hr_crash_report_disable();
+    Py_RETURN_NONE;
+}
+
 /* Moves its item on, whatever it is: the one op that takes what it is only lent. */
 static enum hr_status noop_run(void *op, struct hr_ctx *ctx, const struct hr_value *in,
                                struct hr_value *out, struct hr_error *err)
@@ -35,6 +54,12 @@ static PyMethodDef functions[] = {
     {"noop_op", noop_op, METH_NOARGS,
      "noop_op()\n--\n\n"
      "A native op that hands its items on as they are: what a native stage costs."},
+    {"crash_report_enable", crash_report_enable, METH_O,
+     "crash_report_enable(fd, /)\n--\n\n"
+     "When the process crashes, write to fd what each thread was at."},
+    {"crash_report_disable", crash_report_disable, METH_NOARGS,
+     "crash_report_disable()\n--\n\n"
+     "Put back the signal handlers that were there before."},
     {"end_runtime", end_runtime, METH_NOARGS,
      "end_runtime()\n--\n\n"
      "The interpreter is ending: no thread of the core enters it any more."},

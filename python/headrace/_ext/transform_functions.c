@@ -20,7 +20,7 @@ static int read_options(PyObject *const *values, struct hrpy_slots *slots,
         hrpy_image_mode(values[2], &out->mode) ||
         hrpy_image_algo(values[3], &out->algo) || hrpy_crop_options(crop, slots, out))
         return -1;
-    return hrpy_form_options(crop + HRPY_CROP_ARG_COUNT, 0, out);
+    return hrpy_form_options(crop + HRPY_CROP_ARG_COUNT, HR_U8, 0, out);
 }
 
 static PyObject *transform_detached(struct hrpy_state *state,

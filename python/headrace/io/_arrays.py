@@ -24,8 +24,8 @@ def convert_frames(frames: Sequence[ArrayLike]) -> _ext.CPUBuffer:
 
     Args:
         frames: A list or tuple of N arrays of one shape and dtype, e.g. N pictures of
-            shape (H, W, C): `CPUBuffer`, NumPy arrays, or any objects with a
-            C-contiguous buffer or a ``numpy()`` method.
+            shape (H, W, C): `CPUBuffer`, NumPy arrays, or any objects with the buffer
+            protocol or a ``numpy()`` method.
 
     Returns:
         A new, writable `CPUBuffer` of shape (N, H, W, C) and the same dtype.

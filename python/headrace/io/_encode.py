@@ -37,9 +37,9 @@ def encode_image(
     Args:
         image: Pixels of shape (H, W) or (H, W, C), dtype uint8: C = 1 is grey, 3 RGB,
             4 RGBA (not for JPEG). PNG also takes C = 2, grey and alpha, and uint16. A
-            `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer, a
+            `CPUBuffer`, a NumPy array, or any object with the buffer protocol, a
             ``numpy()`` method or an ``__array_interface__``, as PIL's images have. It
-            is read while the GIL is released.
+            is read while the GIL is released; if it is strided, a copy is made before.
         format: ``"jpeg"`` (baseline, 4:2:0), ``"png"`` or ``"webp"``.
         quality: Of JPEG and of lossy WebP, from 0 to 100.
         compression: Of PNG: zlib's level, from 0 (none) to 9.
@@ -50,7 +50,7 @@ def encode_image(
         A new `CPUBuffer` of shape (bytes,), dtype uint8: the file's content.
 
     Raises:
-        TypeError: `image` is no array, not C-contiguous, or of another dtype.
+        TypeError: `image` is no array, or of another dtype.
         ValueError: It has another shape, or an argument has no such value.
         headrace.errors.LimitError: A side is longer than the format can say: 65,500
             pixels in JPEG, 16,383 in WebP.

@@ -98,13 +98,13 @@ def load_image(
             epoch and the picture's index, in a pipeline its index in the source, and
             on nothing else.
         epoch: Another number to draw by.
-        layout: ``"HWC"``: (height, width, 3), or ``"CHW"``: (3, height, width).
-        dtype: `None` is uint8, 0 to 255. ``"float32"``, ``"float16"``, ``"bfloat16"``
-            (or the dtype objects of NumPy and PyTorch) give ``(v / 255 - mean) / std``,
-            as torchvision's ``ToDtype(scale=True)`` and ``Normalize`` do but for the
-            last bits. What ``"pad"`` leaves free is black, normalised. NumPy has no
-            bfloat16 and sees its bits as uint16; PyTorch takes it by
-            ``torch.from_dlpack``.
+        layout: ``"HWC"``: (height, width, C), or ``"CHW"``: (C, height, width).
+        dtype: `None`: the integers that `pix_fmt` says. ``"float32"``, ``"float16"``,
+            ``"bfloat16"`` (or the dtype objects of NumPy and PyTorch) give
+            ``(v / 255 - mean) / std``, of 16 bits ``(v / 65535 - mean) / std``, as
+            torchvision's ``ToDtype(scale=True)`` and ``Normalize`` do but for the last
+            bits. What ``"pad"`` leaves free is black, normalised. NumPy has no bfloat16
+            and sees its bits as uint16; PyTorch takes it by ``torch.from_dlpack``.
         mean: One number, or one for each channel, in units of 0 to 1. `None`: 0.
         std: Alike. `None`: 1.
         exact: A JPEG that changes its size is resized in its own planes and coloured at
@@ -181,11 +181,19 @@ def load_image_frames(
     icc: Icc = None,
     allow_truncated: bool = False,
     limits: ImageLimits | None = None,
+    crop: Crop | None = None,
+    flip: bool | float = False,
+    seed: int = 0,
+    epoch: int = 0,
     layout: Layout = "HWC",
     dtype: DType | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
     exact: bool = False,
+    draft: bool = False,
+    name: str | None = None,
+    index: int = 0,
+    out: Writable | None = None,
 ) -> _ext.CPUBuffer:
     """Decode all frames of an animation, or all pages, into one array.
 
@@ -204,11 +212,19 @@ def load_image_frames(
         icc: As for `load_image`.
         allow_truncated: As for `load_image`; frames that are missing are zero.
         limits: As for `load_image`; ``decoded_bytes`` holds for all frames together.
+        crop: As for `load_image`; what is drawn holds for all frames.
+        flip: Likewise.
+        seed: As for `load_image`.
+        epoch: As for `load_image`.
         layout: As for `load_image`.
         dtype: As for `load_image`.
         mean: As for `load_image`.
         std: As for `load_image`.
         exact: As for `load_image`.
+        draft: As for `load_image`.
+        name: As for `load_image`.
+        index: As for `load_image`: of the file, not of a frame.
+        out: As for `load_image`.
 
     Returns:
         A new, writable `CPUBuffer` of shape (N, height, width, C), or (N, C, height,
@@ -231,15 +247,19 @@ def load_image_frames(
         icc,
         allow_truncated,
         limits,
-        None,
-        False,
-        0,
-        0,
+        crop,
+        flip,
+        seed,
+        epoch,
         layout,
         dtype,
         mean,
         std,
         exact,
+        draft,
+        name,
+        index,
+        writable(out),
     )
 
 
@@ -365,8 +385,9 @@ def resize(
 
     Args:
         image: uint8 pixels of shape (H, W), (H, W, C) or (N, H, W, C), with C from 1 to
-            4: a `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer or
-            a ``numpy()`` method. It is read while the GIL is released.
+            4: a `CPUBuffer`, a NumPy array, or any object with the buffer protocol or a
+            ``numpy()`` method. It is read while the GIL is released. If it is strided,
+            a copy is made before.
         width: Target width in pixels.
         height: Target height in pixels.
         scale_algo: ``"box"`` (area average), ``"bilinear"`` (triangle), ``"bicubic"``
@@ -379,7 +400,7 @@ def resize(
         height and width.
 
     Raises:
-        TypeError: `image` is no array, not C-contiguous, or not uint8.
+        TypeError: `image` is no array, or not uint8.
         ValueError: It has another shape, or an argument has no such value.
         headrace.errors.LimitError: The result would be larger than 1 GiB.
     """

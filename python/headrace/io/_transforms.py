@@ -48,8 +48,9 @@ def transform(
 
     Args:
         image: uint8 pixels of shape (H, W), (H, W, C) or (N, H, W, C), with C from 1 to
-            4: a `CPUBuffer`, a NumPy array, or any object with a C-contiguous buffer or
-            a ``numpy()`` method. It is read while the GIL is released.
+            4: a `CPUBuffer`, a NumPy array, or any object with the buffer protocol or a
+            ``numpy()`` method. It is read while the GIL is released. If it is strided,
+            a copy is made before.
         width: Target width in pixels. `None` keeps that of the picture or the crop.
         height: Target height in pixels. `None` keeps that of the picture or the crop.
         scale_mode: As for `load_image`.
@@ -70,7 +71,7 @@ def transform(
         A new, writable `CPUBuffer`, shaped as `image`, or as `layout` says.
 
     Raises:
-        TypeError: `image` is no array, not C-contiguous, or not uint8.
+        TypeError: `image` is no array, or not uint8.
         ValueError: It has another shape, a crop leaves it, or an argument has no such
             value.
         headrace.errors.LimitError: The result would be larger than 1 GiB.

@@ -16,6 +16,7 @@ the GIL. Any other callable runs too, in the engine's threads.
 """
 
 from headrace.pipeline._builder import PipelineBuilder
+from headrace.pipeline._crash import disable_crash_report, enable_crash_report
 from headrace.pipeline._failures import Failure, Failures, PipelineFailure
 from headrace.pipeline._per_worker import per_worker
 from headrace.pipeline._pipeline import Pipeline
@@ -31,5 +32,7 @@ __all__ = [
     "PipelineStats",
     "Retry",
     "StageStats",
+    "disable_crash_report",
+    "enable_crash_report",
     "per_worker",
 ]

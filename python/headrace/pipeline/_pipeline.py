@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from headrace.pipeline._crash import follow_faulthandler
 from headrace.pipeline._exit import stop_at_exit
 from headrace.pipeline._failures import Failures
 from headrace.pipeline._stages import check_count
@@ -78,6 +79,7 @@ class Pipeline:
     def _start_locked(self) -> None:
         # The engine knows whether it was started: a flag kept here would be wrong after
         # a KeyboardInterrupt on either side of the call.
+        follow_faulthandler()
         stop_at_exit(self._engine)
         self._engine.start()
 

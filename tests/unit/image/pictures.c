@@ -22,13 +22,24 @@ void blob_free(struct blob *blob)
 
 void blob_append(struct blob *blob, const void *bytes, size_t n)
 {
-    uint8_t *grown = realloc(blob->data, blob->size + n);
+    uint8_t *grown;
 
+    if (n == 0)
+        return;
+    grown = realloc(blob->data, blob->size + n);
     if (grown == NULL)
         fail("no memory");
     memcpy(grown + blob->size, bytes, n);
     blob->data = grown;
     blob->size += n;
+}
+
+struct blob blob_copy(const struct blob *blob)
+{
+    struct blob copy = {NULL, 0};
+
+    blob_append(&copy, blob->data, blob->size);
+    return copy;
 }
 
 /* ---- JPEG ---- */

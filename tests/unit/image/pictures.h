@@ -16,6 +16,7 @@ struct blob {
 
 void blob_free(struct blob *blob);
 void blob_append(struct blob *blob, const void *bytes, size_t n);
+struct blob blob_copy(const struct blob *blob);
 
 enum colour { GREY = 1, RGB = 3, CMYK = 4, YCCK = 5 };
 
