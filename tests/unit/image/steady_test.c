@@ -18,28 +18,28 @@
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) &&                            \
     !defined(__SANITIZE_THREAD__)
 #define COUNTS_MALLOC 1
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t count, size_t size);
-extern void *__libc_realloc(void *ptr, size_t size);
+extern void *libc_malloc(size_t size) __asm__("__libc_malloc");
+extern void *libc_calloc(size_t count, size_t size) __asm__("__libc_calloc");
+extern void *libc_realloc(void *ptr, size_t size) __asm__("__libc_realloc");
 
 static _Atomic uint64_t mallocs;
 
 void *malloc(size_t size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_malloc(size);
+    return libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_calloc(count, size);
+    return libc_calloc(count, size);
 }
 
 void *realloc(void *ptr, size_t size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_realloc(ptr, size);
+    return libc_realloc(ptr, size);
 }
 #else
 #define COUNTS_MALLOC 0
