@@ -114,6 +114,7 @@ enum hr_status hr__baseline_new(struct hr__baseline **out, struct hr_error *err)
     behind = (uintptr_t)(b + 1);
     b->coef = (int16_t *)((char *)(b + 1) + (LINE - behind % LINE) % LINE);
     hr__codes_fill_extended(b->mcu.extended);
+    hr__entropy_fill_places(b->mcu.place);
     hr__baseline_set_portable(b, !hr__baseline_is_fast());
     return HR_OK;
 }
@@ -159,7 +160,20 @@ static bool choose_sampling(struct hr__baseline *b,
            c[1].h == 1 && c[1].v == 1 && c[2].h == 1 && c[2].v == 1;
 }
 
-/* Blocks, positions and tables of an MCU. */
+static void add_block(struct hr__baseline_mcu *mcu, const struct hr__codes *codes)
+{
+    int last = mcu->groups - 1;
+
+    if (last < 0 || mcu->group[last].codes != codes ||
+        mcu->group[last].blocks == HR_GROUP_BLOCKS) {
+        last = mcu->groups++;
+        mcu->group[last] = (struct hr__baseline_group){codes, 0};
+    }
+    mcu->group[last].blocks++;
+    mcu->blocks++;
+}
+
+/* Blocks and tables of an MCU. */
 static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *header)
 {
     struct hr__baseline_mcu *mcu = &b->mcu;
@@ -168,25 +182,18 @@ static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *h
     mcu->blocks = 0;
     for (int i = 0; i < b->components; i++) {
         const struct hr__baseline_component *c = &header->component[i];
-        struct hr__baseline_group *group = &mcu->group[mcu->groups];
         struct component *own = &b->component[i];
+        const struct hr__codes *codes =
+            hr__codes_find(&b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac]);
 
+        if (codes == NULL)
+            return false;
         own->first = mcu->blocks;
         own->predictor = 0;
         hr__dequant_init(&own->dequant, header->quant[c->quant]);
-        mcu->blocks += (unsigned)(own->h * own->v);
-        group->codes =
-            hr__codes_find(&b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac]);
-        if (group->codes == NULL)
-            return false;
-        if (i > 0 && group->codes == group[-1].codes)
-            group--;
-        else
-            mcu->groups++;
-        group->end = 64 * mcu->blocks;
+        for (int k = own->h * own->v; k > 0; k--)
+            add_block(mcu, codes);
     }
-    for (unsigned p = 0; p < 64 * mcu->blocks; p++)
-        mcu->place[p] = (uint16_t)((p & ~63U) + hr__baseline_natural[p & 63]);
     return true;
 }
 

@@ -1,6 +1,5 @@
-/* Lookup tables of Huffman codes, two symbols at a time. Making those of a component
- * takes 100,000 instructions; a data set mostly needs them twice: for luma and for
- * chroma. */
+/* Lookup tables of Huffman codes, two symbols at a time. A data set mostly needs them
+ * twice, for luma and for chroma. */
 #include "image/baseline_codes.h"
 
 #include <string.h>
@@ -9,40 +8,24 @@
 #include "base/banned.h"
 
 #define LOOKUPS (1 << HR_LOOKUP_BITS)
+#define FIRST_BITS 7 /* of a first symbol's value: 127 at most */
 
-/* The codes of up to HR_LOOKUP_BITS bits: what a window of so many bits begins with. */
-struct single {
-    uint8_t length; /* 0: a longer code, or none */
-    uint8_t symbol;
-};
-
-/* A symbol at the head of a window. */
-struct head {
-    unsigned length; /* of the code */
-    unsigned run;
-    unsigned extra; /* bits behind the code */
-    bool end;       /* of the block */
-};
+static const struct hr__entry rare = {.last = HR_RARE, .start = UINT8_MAX};
 
 /* ---- the codes ---- */
 
-static bool assign(struct hr__code *codes, struct single *singles)
+/* The limits and offsets of the codes; false: they are over-subscribed, or one is all
+ * ones. */
+static bool assign(struct hr__code *codes)
 {
     uint32_t code = 0;
     unsigned at = 0;
 
     for (unsigned l = 1; l <= 16; l++) {
         codes->offset[l] = (int32_t)at - (int32_t)code;
-        for (unsigned i = 0; i < codes->counts[l - 1]; i++, code++, at++) {
-            struct single single = {(uint8_t)l, codes->symbol[at]};
-            unsigned spare = HR_LOOKUP_BITS - l;
-
-            if (l > HR_LOOKUP_BITS || code >= (1U << l))
-                continue;
-            for (unsigned k = 0; k < 1U << spare; k++)
-                singles[(code << spare) + k] = single;
-        }
-        if (code >= 1U << l) /* over-subscribed, or a code of all ones */
+        code += codes->counts[l - 1];
+        at += codes->counts[l - 1];
+        if (code >= 1U << l)
             return false;
         codes->limit[l] = code << (16 - l);
         code <<= 1;
@@ -58,79 +41,137 @@ static bool are_sizes(const struct hr__code *codes)
     return true;
 }
 
-/* ---- the lookup ---- */
-
-static uint64_t entry_of(unsigned length, const struct head *last, unsigned place)
+static bool prepare(struct hr__code *code, const struct hr__baseline_dht *dht, bool ac)
 {
-    return length | (last->end ? HR_ENTRY_THEN_DC | (uint64_t)63 << HR_ENTRY_END : 0) |
-           (uint64_t)(place + !last->end) << HR_ENTRY_NEXT |
-           (uint64_t)place << HR_ENTRY_LAST |
-           (uint64_t)(length - last->extra) << HR_ENTRY_START |
-           (uint64_t)(63 - last->extra) << HR_ENTRY_UNUSED;
-}
-
-/* What is at the head of `window`, of which `bits` bits count. False: what the lookup
- * does not handle. */
-static bool read_head(const struct single *singles, bool ac, unsigned window,
-                      unsigned bits, struct head *out)
-{
-    struct single single = singles[window];
-
-    if (single.length == 0 || single.length > bits)
-        return false;
-    out->length = single.length;
-    out->run = ac ? single.symbol >> 4 : 0;
-    out->extra = ac ? single.symbol & 15 : single.symbol;
-    out->end = ac && single.symbol == HR_END_OF_BLOCK;
-    if (out->extra > HR_VALUE_BITS)
-        return false;
-    return out->extra > 0 || !ac || out->end || single.symbol == HR_ZERO_RUN;
-}
-
-static uint64_t make_entry(const struct single *singles, bool ac, unsigned window)
-{
-    const unsigned mask = LOOKUPS - 1;
-    struct head a;
-    struct head b;
-    unsigned used;
-    int value = 0;
-
-    if (!read_head(singles, ac, window, HR_LOOKUP_BITS, &a))
-        return (uint64_t)HR_RARE << HR_ENTRY_NEXT;
-    used = a.length + a.extra;
-    if (!ac || a.end || used >= HR_LOOKUP_BITS ||
-        !read_head(singles, ac, (window << used) & mask, HR_LOOKUP_BITS - used, &b))
-        return entry_of(used, &a, a.run);
-    if (a.extra > 0)
-        value = hr__codes_extend(
-            window >> (HR_LOOKUP_BITS - used) & ((1U << a.extra) - 1), a.extra);
-    return entry_of(used + b.length + b.extra, &b, a.run + 1 + b.run) |
-           (uint64_t)a.run << HR_ENTRY_FIRST |
-           (uint64_t)(uint8_t)value << HR_ENTRY_VALUE;
-}
-
-static bool build(struct hr__code *code, uint64_t *entry,
-                  const struct hr__baseline_dht *dht, bool ac)
-{
-    struct single singles[LOOKUPS] = {{0, 0}};
-
-    memset(code, 0, sizeof(*code));
     memcpy(code->counts, dht->counts, sizeof(code->counts));
     memcpy(code->symbol, dht->counts + 16, dht->symbols);
     code->symbols = dht->symbols;
     code->ac = ac;
-    if (!assign(code, singles) || (!ac && !are_sizes(code)))
-        return false;
-    for (unsigned window = 0; window < LOOKUPS; window++)
-        entry[window] = make_entry(singles, ac, window);
-    return true;
+    return assign(code) && (ac || are_sizes(code));
+}
+
+/* ---- the lookup ---- */
+
+static unsigned extra_bits(const struct hr__code *code, unsigned symbol)
+{
+    return code->ac ? symbol & 15 : symbol;
+}
+
+static unsigned run_of(const struct hr__code *code, unsigned symbol)
+{
+    return code->ac ? symbol >> 4 : 0;
+}
+
+/* The entry of this symbol alone, whose code has `length` bits. */
+static struct hr__entry single(const struct hr__code *code, unsigned symbol,
+                               unsigned length)
+{
+    unsigned extra = extra_bits(code, symbol);
+    bool end = code->ac && symbol == HR_END_OF_BLOCK;
+    bool known = extra > 0 || !code->ac || end || symbol == HR_ZERO_RUN;
+
+    if (!known || extra > HR_VALUE_BITS || length + extra > HR_ENTRY_BITS)
+        return rare;
+    return (struct hr__entry){
+        .length = (uint8_t)(length + extra),
+        .last = (uint8_t)run_of(code, symbol),
+        .start = (uint8_t)(length - 1),
+        .unused = (uint8_t)(63 - extra),
+        .end = end ? HR_ENTRY_END : 0,
+    };
+}
+
+static void fill(struct hr__entry *to, struct hr__entry entry, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        to[i] = entry;
+}
+
+/* `second` behind a first symbol of which `delta` tells: no field carries into the next,
+ * so that they are added up all at once. */
+static struct hr__entry join(struct hr__entry second, struct hr__entry delta)
+{
+    uint64_t a;
+    uint64_t b;
+
+    memcpy(&a, &second, sizeof(a));
+    memcpy(&b, &delta, sizeof(b));
+    a += b;
+    memcpy(&second, &a, sizeof(a));
+    return second;
+}
+
+/* The windows that begin with the code of `alone` and one value of its: `spare` bits are
+ * left for a second symbol. */
+static void fill_pairs(struct hr__entry *to, struct hr__entry alone, int value,
+                       unsigned spare, const struct hr__entry *seconds)
+{
+    const struct hr__entry delta = {
+        .length = alone.length,
+        .last = (uint8_t)(alone.last + 1),
+        .first = alone.last,
+        .value = (int8_t)value,
+        .start = alone.length,
+    };
+    const unsigned longest = HR_ENTRY_BITS - alone.length;
+
+    for (unsigned i = 0; i < 1U << spare; i++) {
+        struct hr__entry second = seconds[i << (HR_LOOKUP_BITS - spare)];
+        bool fits = second.start < spare && second.length <= longest;
+
+        to[i] = fits ? join(second, delta) : alone;
+    }
+}
+
+/* The windows that begin with a code. */
+static void fill_code(struct hr__entry *to, struct hr__entry alone, unsigned spare,
+                      const struct hr__entry *seconds)
+{
+    unsigned extra = 63U - alone.unused;
+
+    if (alone.last == HR_RARE || alone.end || extra >= spare || extra > FIRST_BITS) {
+        fill(to, alone, 1U << spare);
+        return;
+    }
+    spare -= extra;
+    for (unsigned raw = 0; raw < 1U << extra; raw++)
+        fill_pairs(to + (raw << spare), alone,
+                   extra > 0 ? hr__codes_extend(raw, extra) : 0, spare, seconds);
+}
+
+/* All entries. Without `seconds`: of single symbols. */
+static void fill_entries(struct hr__entry *to, const struct hr__code *code,
+                         const struct hr__entry *seconds)
+{
+    struct hr__entry *end = to + LOOKUPS;
+    const uint8_t *symbol = code->symbol;
+
+    for (unsigned l = 1; l <= HR_LOOKUP_BITS; l++) {
+        unsigned spare = HR_LOOKUP_BITS - l;
+
+        for (unsigned i = 0; i < code->counts[l - 1]; i++, to += 1U << spare) {
+            struct hr__entry alone = single(code, *symbol++, l);
+
+            if (seconds == NULL)
+                fill(to, alone, 1U << spare);
+            else
+                fill_code(to, alone, spare, seconds);
+        }
+    }
+    fill(to, rare, (unsigned)(end - to));
 }
 
 bool hr__codes_build(struct hr__codes *codes, const struct hr__baseline_dht *dc,
                      const struct hr__baseline_dht *ac)
 {
-    return build(&codes->dc, codes->entry + LOOKUPS, dc, false) &&
-           build(&codes->ac, codes->entry, ac, true);
+    struct hr__entry singles[LOOKUPS];
+
+    if (!prepare(&codes->dc, dc, false) || !prepare(&codes->ac, ac, true))
+        return false;
+    fill_entries(singles, &codes->ac, NULL);
+    fill_entries(codes->entry, &codes->ac, singles);
+    fill_entries(codes->entry + HR_ENTRY_END, &codes->dc, singles);
+    return true;
 }
 
 void hr__codes_fill_extended(int16_t extended[HR_EXTENDED_COUNT])

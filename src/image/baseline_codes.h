@@ -6,6 +6,8 @@
 
 #define HR_LOOKUP_BITS 10
 #define HR_VALUE_BITS 10 /* of a value that the lookup handles */
+/* Of an entry at most: three of them take no more than a refill gives. */
+#define HR_ENTRY_BITS 18
 
 /* Symbols of AC tables that mean no value. */
 #define HR_END_OF_BLOCK 0x00
@@ -14,35 +16,25 @@
 /* An entry of the lookup: what the next HR_LOOKUP_BITS bits begin with, up to two
  * symbols. `last` is the entry's last symbol, `first` the one before it, if any.
  *
- *     bits  0 …  5   LENGTH of all of it, extra bits of `last` included: where a shift
- *                   takes it without another instruction
- *          8 … 11   FIRST: how far behind the current position `first` is put
- *              13   THEN_DC: set when `last` ends the block; how many bytes the table of DC
- *                   is behind that of AC
- *         16 … 23   NEXT: how far behind the current position, at least, the next one is;
- *                   HR_RARE: look elsewhere, the other fields are 0
- *         24 … 31   LAST: how far behind the current position `last` is put
- *         32 … 39   START: length without the extra bits of `last`
- *         40 … 47   UNUSED: 63 - the number of these
- *         48 … 55   VALUE: that of `first`, 0 when there is none; signed
- *         56 … 63   END: 63 when `last` ends the block, else 0
- *
  * An entry of one symbol puts a 0 at the current position, and `last` over it or behind
- * it: so one and two symbols need no branch between them. (`first` has less than 8 bits,
- * since its code and that of `last` are in the window too.) */
-#define HR_RARE 255
-#define HR_ENTRY_LENGTH 63
-#define HR_ENTRY_THEN_DC ((uint64_t)sizeof(uint64_t) << HR_LOOKUP_BITS)
-
-enum {
-    HR_ENTRY_FIRST = 8,
-    HR_ENTRY_NEXT = 16,
-    HR_ENTRY_LAST = 24,
-    HR_ENTRY_START = 32,
-    HR_ENTRY_UNUSED = 40,
-    HR_ENTRY_VALUE = 48,
-    HR_ENTRY_END = 56
+ * it: so one and two symbols need no branch between them.
+ *
+ * The fields are bytes because a load of a byte costs one instruction, and getting it out
+ * of a register two or three. */
+struct hr__entry {
+    uint8_t length; /* bits of all of it, those of the value of `last` included */
+    uint8_t last;   /* how far behind the current position `last` is put, or HR_RARE */
+    uint8_t first;  /* the same of `first` */
+    int8_t value;   /* of `first`, 0 when there is none */
+    uint8_t start;  /* bits before the value of `last`, less 1 */
+    uint8_t unused; /* 63 - bits of that value */
+    uint16_t end;   /* HR_ENTRY_END when `last` ends the block, else 0 */
 };
+
+#define HR_RARE 64 /* look elsewhere: the other fields mean nothing */
+/* Its low 8 bits fill up a position in a block; and where the table for the next symbol
+ * begins, behind that for the AC symbols. */
+#define HR_ENTRY_END 0x4ff
 
 /* One Huffman table, as the file has it and for codes of any length; [l]: of l bits. */
 struct hr__code {
@@ -56,8 +48,8 @@ struct hr__code {
 
 /* The tables of a component. */
 struct hr__codes {
-    /* that of AC, and HR_ENTRY_THEN_DC bytes behind it that of DC */
-    uint64_t entry[2 << HR_LOOKUP_BITS];
+    /* for AC symbols; from HR_ENTRY_END on for a DC symbol, and the AC symbol behind it */
+    struct hr__entry entry[HR_ENTRY_END + (1 << HR_LOOKUP_BITS)];
     struct hr__code dc;
     struct hr__code ac;
     uint64_t used_at; /* owned by the cache */

@@ -26,19 +26,27 @@ void hr__bits_begin(struct hr__bits *bits, const uint8_t *segment, size_t size);
 int64_t hr__bits_left(const struct hr__bits *bits);
 
 /* Consecutive blocks of an MCU that have the same tables. */
+#define HR_GROUP_BLOCKS 4 /* at most */
+
 struct hr__baseline_group {
     const struct hr__codes *codes;
-    unsigned end; /* position behind its last block: 64 * blocks */
+    int blocks;
 };
+
+/* Where coefficients are put. A position in a group is counted up to 0: it is
+ * 256 * (block - blocks) + (number in the scan). The table has the coefficient's place, in
+ * natural order, from the end of the group's blocks. */
+#define HR_BLOCK_POSITIONS 256
+#define HR_POSITIONS ((size_t)HR_GROUP_BLOCKS * HR_BLOCK_POSITIONS)
+void hr__entropy_fill_places(int16_t place[HR_POSITIONS]);
 
 /* What an MCU consists of. */
 struct hr__baseline_mcu {
-    struct hr__baseline_group group[3];
+    struct hr__baseline_group group[HR_MCU_BLOCKS];
     int groups;
     unsigned blocks;
-    /* where the coefficient of a position is put: blocks one after the other, each in
-     * natural order */
-    uint16_t place[64 * HR_MCU_BLOCKS];
+    /* the same for all pictures */
+    int16_t place[HR_POSITIONS];         /* of hr__entropy_fill_places */
     int16_t extended[HR_EXTENDED_COUNT]; /* of hr__codes_fill_extended */
 };
 

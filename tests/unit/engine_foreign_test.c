@@ -179,9 +179,9 @@ static void sleeping_ops_run_side_by_side(void)
     HR_CHECK_EQ_INT(kit_drain(p, true, NULL, 0, &end), 40);
     HR_CHECK_EQ_INT(hr_pipeline_stats(p, stats, 3), 3);
     hr_pipeline_summary(p, &summary);
-    /* 40 × 5 ms of sleep one after the other would be all of the time that passed. */
+    /* 40 × 5 ms of sleep; one after the other they would be no more than what passed. */
     HR_CHECK(stats[1].busy_ns >= 200000000);
-    HR_CHECK(summary.elapsed_ns < 160000000);
+    HR_CHECK(stats[1].busy_ns > (uint64_t)summary.elapsed_ns * 5 / 4);
     hr_pipeline_free(&p);
     HR_CHECK_EQ_INT(fake_end(), 0);
 }
