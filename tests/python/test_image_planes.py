@@ -16,7 +16,7 @@ SIZES = [(64, 48), (61, 47), (200, 30)]
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 TO = {"width": 40, "height": 36, "scale_mode": None}
 
-PLANES = {
+PLANES: dict[str, tuple[str, dict[str, Any]]] = {
     "WebP": ("WEBP", {"quality": 90}),
     "AVIF 4:2:0": ("AVIF", {"quality": 90, "subsampling": "4:2:0"}),
     "AVIF 4:2:2": ("AVIF", {"quality": 90, "subsampling": "4:2:2"}),
