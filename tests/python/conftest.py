@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,10 @@ from headrace import _ext
 # Deadlines are so many times longer, for a Python that is so much slower.
 SLOWNESS = float(os.environ.get("HEADRACE_TEST_SLOWNESS", "1"))
 
-PROLOGUE = '''
+PROLOGUE = f"""
 import gc, os, sys, threading, time
+
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 
 SLOWNESS = float(os.environ.get("HEADRACE_TEST_SLOWNESS", "1"))
 
@@ -38,25 +41,7 @@ def wait_until(condition, seconds=5):
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.005)
 
-def together(count, work):
-    """Call work(0), work(1), ... at once; what they return or raise, in order."""
-    results = [None] * count
-    barrier = threading.Barrier(count)
-
-    def run(i):
-        barrier.wait()
-        try:
-            results[i] = work(i)
-        except BaseException as exception:
-            results[i] = exception
-
-    workers = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return results
-
+from scenario_kit import together
 from headrace.pipeline import PipelineBuilder
 
 def build(source, *ops, threads=2, sink=3, **options):
@@ -64,7 +49,7 @@ def build(source, *ops, threads=2, sink=3, **options):
     for op in ops:
         builder.pipe(op, **options)
     return builder.add_sink(sink).build(num_threads=threads)
-'''
+"""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,12 +7,14 @@ from fractions import Fraction
 from functools import partial
 
 import pytest
+from conftest import SLOWNESS
 
 from headrace.errors import DeadlineError
 from headrace.io import load_image, load_image_batch
 from headrace.pipeline import PipelineBuilder, PipelineFailure, Retry
 
-SHORT = 0.05
+SHORT = 0.25 * SLOWNESS
+"""What is in time takes a moment, but the machine may be busy."""
 
 
 def build(source, op, *, threads=2, sink=3, limit=-1, **options):
@@ -66,8 +68,8 @@ def test_s5_a_stuck_function_fails_its_item_alone(output_order, threads):
     assert isinstance(failure.exception, DeadlineError)
     assert isinstance(failure.exception, TimeoutError)
     text = str(failure.exception)
-    assert text.startswith("stage 'net' was still working on item 3 after 0.")
-    assert text.endswith(" s; its timeout is 0.05 s")
+    assert text.startswith("stage 'net' was still working on item 3 after ")
+    assert text.endswith(f" s; its timeout is {SHORT:.3g} s")
     assert (stage(pipeline).timed_out, stage(pipeline).stuck) == (1, 1)
     assert (stage(pipeline).items_in, stage(pipeline).items_out) == (20, 19)
     assert stage(pipeline).failed == 1
@@ -86,7 +88,7 @@ def test_s5_raised_to_the_consumer_with_a_note():
     items = iter(pipeline)
     assert next(items) == "a.jpg"
     with pytest.raises(
-        TimeoutError, match="'net' was still working on item 1 after 0"
+        TimeoutError, match="'net' was still working on item 1 after "
     ) as raised:
         next(items)
     assert raised.value.__notes__ == ["headrace: raised in stage 'net', item 1"]
@@ -133,12 +135,12 @@ def test_a_generator_is_asked_for_each_item_in_time():
 
     def op(x):
         for i in range(4):
-            time.sleep(0.02)  # all of it takes longer than the timeout
+            time.sleep(SHORT / 2)  # all of it takes longer than the timeout
             if (x, i) == (1, 2):
                 go_on.wait()
             yield 10 * x + i
 
-    pipeline = build(range(3), op, timeout=0.07 * 3, output_order="input")
+    pipeline = build(range(3), op, timeout=1.6 * SHORT, output_order="input")
     assert list(pipeline) == [0, 1, 2, 3, 10, 11, 20, 21, 22, 23]
     (failure,) = pipeline.failures
     assert failure.index == 1
@@ -261,7 +263,8 @@ def test_s5_stop_says_what_is_stuck_and_returns(caplog):
         pipeline.stop()
         assert time.monotonic() - begin < 2
     texts = [r.getMessage() for r in caplog.records]
-    assert any("net: item 2 failed" in t and "timeout is 0.05 s" in t for t in texts)
+    limit = f"timeout is {SHORT:.3g} s"
+    assert any("net: item 2 failed" in t and limit in t for t in texts)
     assert any("stuck in stage 'net', item 2" in t for t in texts)
     pipeline.stop()
     op.go_on.set()

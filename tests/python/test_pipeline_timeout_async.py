@@ -5,10 +5,12 @@ import time
 import traceback
 
 import pytest
+from conftest import SLOWNESS
 
 from headrace.pipeline import PipelineBuilder, Retry
 
-SHORT = 0.05
+SHORT = 0.25 * SLOWNESS
+"""What is in time takes a moment, but the machine may be busy."""
 
 
 def build(source, op, *, threads=1, limit=-1, **options):
@@ -79,9 +81,9 @@ def test_s5_a_coroutine_is_cancelled(kind, concurrency, output_order):
         assert isinstance(failure.exception, TimeoutError)
         text = str(failure.exception)
         assert text.startswith(
-            f"stage 'net' was still working on item {failure.index} after 0."
+            f"stage 'net' was still working on item {failure.index} after "
         )
-        assert text.endswith(" s; its timeout is 0.05 s")
+        assert text.endswith(f" s; its timeout is {SHORT:.3g} s")
         # where it was
         cause = failure.exception.__cause__
         assert "asyncio.sleep(1000)" in "".join(traceback.format_exception(cause))

@@ -33,6 +33,15 @@ static void in_child(void (*body)(int fd), int fd)
     _exit(0);
 }
 
+/* The source's helper may be at work just then, or not. */
+static void cut_helper(char *text)
+{
+    char *at = strstr(text, "headrace: thread hr-source: ");
+    char *end = at ? strchr(at, '\n') : NULL;
+    if (end)
+        memmove(at, end + 1, strlen(end + 1) + 1);
+}
+
 static bool run_child(void (*body)(int fd), struct ended *out)
 {
     int ends[2];
@@ -49,6 +58,7 @@ static bool run_child(void (*body)(int fd), struct ended *out)
            (n = read(ends[0], &out->text[size], sizeof(out->text) - 1 - size)) > 0)
         size += (size_t)n;
     out->text[size] = '\0';
+    cut_helper(out->text);
     (void)close(ends[0]);
     return pid > 0 && waitpid(pid, &out->status, 0) == pid;
 }
