@@ -219,12 +219,17 @@ def test_chains_of_all_kinds(threads, forked):
 def test_concurrency_is_exact(kind, concurrency, output_order):
     lock = threading.Lock()
     inside, most = 0, 0
+    all_here = threading.Event()
 
     def op(x):
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
+            if inside == concurrency:
+                all_here.set()
+        all_here.wait(10)  # then nobody waits any more, and the test fails
+        all_here.set()
         time.sleep(0.002)
         with lock:
             inside -= 1
