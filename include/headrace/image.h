@@ -137,7 +137,8 @@ struct hr_image_options {
     const uint8_t *flips;
     /* For direct calls: write here instead of into a new array, borrowed for the call. It
      * must be writable, of the result's shape and dtype (for HR_BF16 also HR_U16 or
-     * HR_I16), and is itself the result. After an error its content is unspecified. */
+     * HR_I16), and share no memory with the source; it is itself the result. After an
+     * error its content is unspecified. */
     struct hr_array *into;
     /* limits */
     uint64_t pixels_max;  /* init sets 178,956,970 */

@@ -68,8 +68,7 @@ static void log_failure(struct hr_ledger *ledger, uint32_t stage,
     else
         (void)snprintf(which, sizeof(which), "its flush");
     if (kind->count == 1)
-        hr__log(HR_LOG_WARNING,
-                "%s: %s failed and is skipped: %s (more like it are only counted)",
+        hr__log(HR_LOG_WARNING, "%s: %s failed: %s (more like it are only counted)",
                 failure->stage, which, failure->error.text);
     else
         hr__log(HR_LOG_WARNING, "%s: %llu items failed like %s: %s", failure->stage,

@@ -26,6 +26,7 @@
  * aligned to its vectors past the cache, and the resize that reads them next would wait
  * for memory: 0.2 ms per picture of 640 x 400. */
 #define MISALIGN 8
+#define INKS ((size_t)4)
 
 static enum hr_status staging_reserve(struct hr__staging *s, size_t row_bytes,
                                       struct hr_error *err)
@@ -124,6 +125,12 @@ static void shrink_take(struct hr__fit *f, int by)
     f->take_height = bottom - f->take_y;
 }
 
+/* Of rows whose colours are made. */
+static int colour_channels(const struct hr__picture *picture)
+{
+    return picture->ink ? 3 : picture->channels;
+}
+
 /* What becomes of the picture. */
 static enum hr_status plan_tail(struct hr__canvas *c, const struct hr__picture *picture,
                                 struct hr__tail_plan *plan, struct hr_error *err)
@@ -148,7 +155,7 @@ static enum hr_status plan_tail(struct hr__canvas *c, const struct hr__picture *
     hr__fit(&take, o, &plan->fit);
     hr__form_of(o, &plan->form);
     plan->premultiplied = hr__tail_resizes(plan) && o->pix_fmt == HR_RGBA &&
-                          o->background < 0 && picture->channels % 2 == 0;
+                          o->background < 0 && colour_channels(picture) % 2 == 0;
     c->shrink = choose_shrink(o, picture, &plan->fit);
     shrink_take(&plan->fit, c->shrink);
     plan->width = c->width = over(picture->width, c->shrink);
@@ -172,7 +179,7 @@ static void plan_conversion(struct hr__canvas *c, const struct hr__picture *pict
                             const struct hr__tail_plan *plan)
 {
     c->conversion = (struct hr__conversion){
-        .channels = picture->channels,
+        .channels = colour_channels(picture),
         .sample_bytes = picture->sample_bytes,
         .to = c->options->pix_fmt,
         .background = c->options->background,
@@ -185,7 +192,21 @@ size_t hr__canvas_row_bytes(const struct hr__canvas *c)
 {
     const struct hr__conversion *v = &c->conversion;
 
-    return (size_t)c->width * (size_t)v->channels * (size_t)v->sample_bytes;
+    return (size_t)c->width * (c->ink ? INKS : (size_t)v->channels) *
+           (size_t)v->sample_bytes;
+}
+
+/* To and fro: ink, RGB, and that converted where the ink was. */
+static enum hr_status prepare_ink(struct hr__canvas *c, size_t converted,
+                                  struct hr_error *err)
+{
+    size_t pixel = converted > INKS ? converted : INKS;
+    enum hr_status status =
+        staging_reserve(&c->easel->decoded, (size_t)c->width * pixel, err);
+
+    if (status == HR_OK)
+        status = staging_reserve(&c->easel->converted, (size_t)c->width * 3, err);
+    return status;
 }
 
 static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err)
@@ -196,6 +217,8 @@ static enum hr_status prepare_staging(struct hr__canvas *c, struct hr_error *err
 
     if (c->planar)
         return HR_OK;
+    if (c->ink)
+        return prepare_ink(c, converted, err);
     status = staging_reserve(&c->easel->decoded, hr__canvas_row_bytes(c), err);
     if (status == HR_OK && c->converts)
         status =
@@ -213,6 +236,7 @@ enum hr_status hr__canvas_begin(struct hr__canvas *c, const struct hr__picture *
     if (status != HR_OK)
         return status;
     c->rows_put = 0;
+    c->ink = picture->ink;
     c->planar = wants_planes(c, picture, &plan);
     plan_conversion(c, picture, &plan);
     status = prepare_output(c, &plan, &pixels, err);
@@ -232,7 +256,7 @@ int hr__canvas_rows(struct hr__canvas *c, uint8_t **rows)
     int n = left < HR_PUSH_ROWS ? (int)left : HR_PUSH_ROWS;
 
     staging_rows(&c->easel->decoded, rows, n);
-    for (int i = 0; !c->converts && i < n; i++) {
+    for (int i = 0; !c->converts && !c->ink && i < n; i++) {
         uint8_t *place = hr__tail_in_place(&c->easel->tail, c->rows_put + i);
 
         if (place != NULL)
@@ -251,7 +275,19 @@ static void colour_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_
     for (int i = 0; i < n && i < room; i++) {
         if (own[i] != rows[i])
             memcpy(own[i], rows[i], hr__canvas_row_bytes(c));
-        hr__colours_row(c->colours, own[i], (size_t)c->width);
+        hr__colours_row(c->colours, own[i], own[i], (size_t)c->width);
+    }
+}
+
+static void ink_rows(struct hr__canvas *c, const uint8_t *const *rows, uint8_t **own,
+                     int n)
+{
+    staging_rows(&c->easel->converted, own, n);
+    for (int i = 0; i < n; i++) {
+        if (c->blank)
+            memset(own[i], 0, (size_t)c->width * 3);
+        else
+            hr__colours_row(c->colours, rows[i], own[i], (size_t)c->width);
     }
 }
 
@@ -272,12 +308,14 @@ enum hr_status hr__canvas_put(struct hr__canvas *c, const uint8_t *const *rows, 
     uint8_t *own[HR_PUSH_ROWS] = {NULL};
     uint8_t *converted[HR_PUSH_ROWS];
 
-    if (c->colours != NULL) {
+    if (c->ink)
+        ink_rows(c, rows, own, n);
+    else if (c->colours != NULL && !c->blank)
         colour_rows(c, rows, own, n);
+    if (own[0] != NULL)
         rows = (const uint8_t *const *)own;
-    }
     if (c->converts) {
-        staging_rows(&c->easel->converted, converted, n);
+        staging_rows(c->ink ? &c->easel->decoded : &c->easel->converted, converted, n);
         for (int i = 0; i < n; i++)
             hr__convert_row(&c->conversion, rows[i], converted[i], (size_t)c->width);
         rows = (const uint8_t *const *)converted;
@@ -306,6 +344,11 @@ enum hr_status hr__canvas_put_all(struct hr__canvas *c, const uint8_t *pixels,
 void hr__canvas_groups(const struct hr__canvas *c, int64_t *first, int64_t *end)
 {
     hr__planes_span(&c->easel->tail.planes, first, end);
+}
+
+void hr__canvas_columns(const struct hr__canvas *c, int64_t *left, int64_t *right)
+{
+    hr__planes_columns(&c->easel->tail.planes, left, right);
 }
 
 int hr__canvas_planes(const struct hr__canvas *c)

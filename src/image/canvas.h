@@ -40,6 +40,8 @@ struct hr__canvas {
     int64_t height;
     int shrink; /* it is to be decoded at 1 / shrink of its size */
     struct hr__conversion conversion;
+    bool ink;      /* rows are CMYK, which `colours` makes RGB */
+    bool blank;    /* rows are zeros in place of what is missing: no colours */
     bool converts; /* rows go through conversion */
     bool planar;   /* the decoder is to give planes, not rows */
     int64_t rows_put;
@@ -80,6 +82,8 @@ HR_MUST_USE enum hr_status hr__canvas_put_all(struct hr__canvas *canvas,
 
 /* If canvas.planar: groups 0 … *first - 1 are not looked at, and none from *end on. */
 void hr__canvas_groups(const struct hr__canvas *canvas, int64_t *first, int64_t *end);
+/* If canvas.planar: columns outside of *left … *right - 1 are not looked at. */
+void hr__canvas_columns(const struct hr__canvas *canvas, int64_t *left, int64_t *right);
 /* If canvas.planar: how many planes are wanted, 1 (luma) or 3. */
 int hr__canvas_planes(const struct hr__canvas *canvas);
 /* Instead of rows, if canvas.planar: where to decode the next group of a plane to,

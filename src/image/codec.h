@@ -12,6 +12,7 @@
 #define HR_IMAGE_CODEC_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "headrace/image.h"
 #include "image/yuv.h"
@@ -35,6 +36,9 @@ struct hr__picture {
      * 16 bits. A codec may give less than is stored where the options ask for less. */
     int channels;
     int sample_bytes;
+    /* The rows are 4 bytes of cyan, magenta, yellow and black instead, 255 being no ink,
+     * and the profile has to make colours of them: hr__wants_ink. */
+    bool ink;
     /* what is stored, for hr_image_info */
     int stored_channels;
     int stored_bits;     /* of a sample, or of a palette's index */
@@ -85,6 +89,14 @@ static inline bool hr__wants_16(const struct hr_image_options *options)
 static inline bool hr__wants_grey(const struct hr_image_options *options)
 {
     return options->pix_fmt == HR_GRAY || options->pix_fmt == HR_GRAY16;
+}
+
+/* True when CMYK is to go through the picture's own profile. */
+static inline bool hr__wants_ink(const struct hr_image_options *options,
+                                 const struct hr__picture *picture)
+{
+    return options->icc == HR_ICC_SRGB && picture->icc_size >= 20 &&
+           memcmp(picture->icc + 16, "CMYK", 4) == 0;
 }
 
 extern const struct hr__codec hr__codec_jpeg;

@@ -77,6 +77,11 @@ static enum hr_status read_info(struct hr_ctx *ctx, const struct hr_value *src,
             hr__source_open(src, options->encoded_max, &file, &in.data, &in.size, err);
     if (status == HR_OK)
         status = hr__studio_open(studio, &in, &opened, err);
+    if (status == HR_OK && (opened.picture.width < 1 || opened.picture.height < 1))
+        status = hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                              "image: %s says its size is %lld x %lld",
+                              opened.codec->name, (long long)opened.picture.width,
+                              (long long)opened.picture.height);
     if (status == HR_OK)
         describe(&opened, options, out);
     hr__studio_close(&opened);

@@ -75,7 +75,13 @@ static enum hr_status describe(struct jpeg *j, struct hr__picture *out,
     hr__jpeg_describe(&j->header, j->in.options, out);
     j->grey = out->channels == 1;
     j->yuv = out->yuv;
-    return read_profile(j, out, err);
+    status = read_profile(j, out, err);
+    if (status == HR_OK && j->header.components == 4 &&
+        hr__wants_ink(j->in.options, out)) {
+        out->ink = true;
+        out->channels = 4;
+    }
+    return status;
 }
 
 static enum hr_status jpeg_open(void *decoder, const struct hr__input *in,

@@ -57,6 +57,16 @@ static bool is_as_described(const struct hr__baseline_planes *p,
     return true;
 }
 
+/* Of the columns, those that some output looks at. */
+static void leave_columns(struct hr__baseline *b, const struct hr__canvas *canvas)
+{
+    int64_t left;
+    int64_t right;
+
+    hr__canvas_columns(canvas, &left, &right);
+    hr__baseline_need(b, (uint32_t)left, (uint32_t)right);
+}
+
 /* needed: else the entropy coding alone is decoded. */
 static bool decode_row(struct hr__baseline *b, struct hr__canvas *canvas, bool needed)
 {
@@ -82,6 +92,7 @@ static enum hr_status decode(struct hr__baseline *b, const struct hr__input *in,
     hr__canvas_groups(canvas, &first, &end);
     if (!hr__baseline_begin(b, in->data, in->size, &p) || !is_as_described(&p, yuv))
         return HR_AGAIN;
+    leave_columns(b, canvas);
     for (uint32_t y = 0; status == HR_OK && y < p.rows; y++) {
         if (crops && y == end)
             return HR_OK;

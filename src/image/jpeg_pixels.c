@@ -2,7 +2,8 @@
  *
  * Grey is given as grey, YCbCr and RGB as RGB. Four components are CMYK (or YCCK) with
  * inverted values, as Adobe writes them, marker or not; the red of c, k (not inverted)
- * is then (255 - k) - round(c * (255 - k) / 255), as in Pillow. */
+ * is then (255 - k) - round(c * (255 - k) / 255), as in Pillow; or they are left to the
+ * picture's profile as they are. */
 #include "image/jpeg_pixels.h"
 
 #include "base/mem.h"
@@ -31,12 +32,18 @@ static void choose_colour(struct hr__jpeg_pixels *p)
     }
 }
 
+/* Out of CMYK, that is. */
+static bool makes_rgb(const struct hr__jpeg_pixels *p)
+{
+    return p->object.lib.out_color_space == JCS_CMYK && !p->canvas->ink;
+}
+
 static void reserve_cmyk(struct hr__jpeg_pixels *p)
 {
     const struct jpeg_decompress_struct *lib = &p->object.lib;
     size_t bytes = (size_t)lib->image_width * 4 * HR_PUSH_ROWS;
 
-    if (lib->out_color_space != JCS_CMYK || bytes <= p->cmyk_bytes)
+    if (!makes_rgb(p) || bytes <= p->cmyk_bytes)
         return;
     hr__free(p->cmyk);
     p->cmyk_bytes = 0;
@@ -118,8 +125,8 @@ static void decode_rows(struct hr__jpeg_pixels *p, uint8_t **rows, int n, size_t
 {
     struct jpeg_decompress_struct *lib = &p->object.lib;
     size_t width = lib->output_width;
-    bool cmyk = lib->out_color_space == JCS_CMYK;
-    size_t pixel = (size_t)(lib->out_color_space == JCS_GRAYSCALE ? 1 : 3);
+    bool cmyk = makes_rgb(p);
+    size_t pixel = (size_t)(cmyk ? 3 : lib->out_color_components);
     uint8_t *to[HR_PUSH_ROWS];
 
     for (int i = 0; i < n; i++)
@@ -138,7 +145,7 @@ static enum hr_status put_remains(struct hr__jpeg_pixels *p)
     enum hr_status status;
 
     hr__canvas_rows(p->canvas, rows);
-    if (lib->out_color_space == JCS_CMYK)
+    if (makes_rgb(p))
         for (int i = 0; i < p->got; i++)
             hr__cmyk_row(p->cmyk + (size_t)i * lib->output_width * 4, rows[i],
                          lib->output_width, true);

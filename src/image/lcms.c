@@ -1,7 +1,7 @@
 /* Little CMS: a profile's colours to sRGB's.
  *
  * A profile for grey or RGB pixels is linked with sRGB, perceptually, at the depth of
- * the rows; grey stays grey, with sRGB's tone curve. Alpha is copied. */
+ * the rows; grey stays grey, with sRGB's tone curve. Alpha is copied. CMYK becomes RGB. */
 #include "image/lcms.h"
 
 #include <string.h>
@@ -46,7 +46,8 @@ static cmsHTRANSFORM make_link(cmsHPROFILE from, const struct hr__picture *p)
     cmsHTRANSFORM link = NULL;
 
     if (to != NULL) {
-        link = cmsCreateTransform(from, format, to, format, INTENT_PERCEPTUAL,
+        link = cmsCreateTransform(from, p->ink ? TYPE_CMYK_8_REV : format, to,
+                                  p->ink ? TYPE_RGB_8 : format, INTENT_PERCEPTUAL,
                                   cmsFLAGS_COPY_ALPHA | cmsFLAGS_NOCACHE);
         cmsCloseProfile(to);
     }
@@ -56,8 +57,9 @@ static cmsHTRANSFORM make_link(cmsHPROFILE from, const struct hr__picture *p)
 enum hr_status hr__colours_new(const struct hr__picture *picture,
                                struct hr__colours **out, struct hr_error *err)
 {
-    cmsColorSpaceSignature space =
-        picture->channels < 3 ? cmsSigGrayData : cmsSigRgbData;
+    cmsColorSpaceSignature space = picture->ink            ? cmsSigCmykData
+                                   : picture->channels < 3 ? cmsSigGrayData
+                                                           : cmsSigRgbData;
     struct hr__colours *c = NULL;
     cmsHPROFILE from;
 
@@ -76,6 +78,9 @@ enum hr_status hr__colours_new(const struct hr__picture *picture,
     cmsCloseProfile(from);
     if (c != NULL && c->link == NULL)
         hr__colours_free(&c);
+    if (c == NULL && picture->ink)
+        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                            "image: the colour profile makes no colours of CMYK");
     *out = c;
     return HR_OK;
 }
@@ -92,7 +97,8 @@ void hr__colours_free(struct hr__colours **colours)
     hr__free(c);
 }
 
-void hr__colours_row(const struct hr__colours *colours, uint8_t *row, size_t pixels)
+void hr__colours_row(const struct hr__colours *colours, const uint8_t *from,
+                     uint8_t *to, size_t pixels)
 {
-    cmsDoTransform(colours->link, row, row, (cmsUInt32Number)pixels);
+    cmsDoTransform(colours->link, from, to, (cmsUInt32Number)pixels);
 }

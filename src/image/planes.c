@@ -237,6 +237,23 @@ void hr__planes_span(const struct hr__planes *p, int64_t *first, int64_t *end)
     *end = groups_for(p, p->plan.fit.kept_height - 1);
 }
 
+void hr__planes_columns(const struct hr__planes *p, int64_t *left, int64_t *right)
+{
+    *left = INT64_MAX;
+    *right = 0;
+    for (int i = 0; i < p->plan.count; i++) {
+        const struct hr__plane_taps *across = p->lane[i].across;
+        int64_t factor = p->plan.plane[i].factor_x;
+
+        if (across->low * factor < *left)
+            *left = across->low * factor;
+        if (across->high * factor > *right)
+            *right = across->high * factor;
+    }
+    if (*right > p->plan.plane[0].width)
+        *right = p->plan.plane[0].width;
+}
+
 void hr__planes_rewind(struct hr__planes *p)
 {
     p->rows_out = 0;

@@ -65,6 +65,8 @@ void hr__planes_rows(struct hr__planes *p, int plane, uint8_t **rows);
 void hr__planes_put(struct hr__planes *p);
 /* Groups 0 … *first - 1 need not be decoded, and none from *end on. */
 void hr__planes_span(const struct hr__planes *p, int64_t *first, int64_t *end);
+/* Columns outside of *left … *right - 1 of the picture are not looked at, in any plane. */
+void hr__planes_columns(const struct hr__planes *p, int64_t *left, int64_t *right);
 
 /* Forget the groups that came: all will come again. */
 void hr__planes_rewind(struct hr__planes *p);

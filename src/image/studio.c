@@ -55,10 +55,12 @@ void hr__colours_free(struct hr__colours **colours)
     *colours = NULL;
 }
 
-void hr__colours_row(const struct hr__colours *colours, uint8_t *row, size_t pixels)
+void hr__colours_row(const struct hr__colours *colours, const uint8_t *from,
+                     uint8_t *to, size_t pixels)
 {
     (void)colours;
-    (void)row;
+    (void)from;
+    (void)to;
     (void)pixels;
 }
 #endif
@@ -73,7 +75,7 @@ static void forget_colours(struct hr__colour_cache *cache)
 static bool remembers(const struct hr__colour_cache *cache, const struct hr__picture *p)
 {
     return cache->size == p->icc_size && cache->channels == p->channels &&
-           cache->sample_bytes == p->sample_bytes &&
+           cache->sample_bytes == p->sample_bytes && cache->ink == p->ink &&
            memcmp(cache->profile, p->icc, p->icc_size) == 0;
 }
 
@@ -102,6 +104,7 @@ static enum hr_status find_colours(struct hr__colour_cache *cache,
         cache->size = p->icc_size;
         cache->channels = p->channels;
         cache->sample_bytes = p->sample_bytes;
+        cache->ink = p->ink;
     }
     *out = cache->colours;
     return HR_OK;
@@ -210,6 +213,7 @@ static enum hr_status fill_up(struct hr__canvas *canvas)
     enum hr_status status = HR_OK;
     int n;
 
+    canvas->blank = true;
     while (status == HR_OK && (n = hr__canvas_rows(canvas, rows)) > 0) {
         for (int i = 0; i < n; i++)
             memset(rows[i], 0, hr__canvas_row_bytes(canvas));

@@ -12,6 +12,7 @@ struct hr__colour_cache {
     size_t size; /* 0: nothing is kept */
     int channels;
     int sample_bytes;
+    bool ink;
 };
 
 struct hr__studio {

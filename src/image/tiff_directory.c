@@ -175,6 +175,12 @@ static void describe(const struct hr__tiff_file *f, struct hr__tiff_layout *l,
         p->icc = icc;
         p->icc_size = icc_size;
     }
+    /* With alpha there would be five channels. */
+    if (l->colour == HR_TIFF_CMYK && p->channels == 3 && hr__wants_ink(options, p)) {
+        p->ink = true;
+        p->channels = 4;
+    }
+    l->ink = p->ink;
     l->width = p->width;
     l->channels = p->channels;
     l->sample_bytes = p->sample_bytes;

@@ -94,6 +94,11 @@ static void unpack_cmyk(const struct hr__tiff_layout *t, const uint8_t *row,
 
         for (unsigned s = 0; s < 4; s++)
             ink[s] = (uint8_t)sample(t, row, x, s);
+        if (t->ink) {
+            for (unsigned s = 0; s < 4; s++)
+                to[s] = ink[s] ^ 255;
+            continue;
+        }
         hr__cmyk_row(ink, to, 1, false);
         if (channels == 4)
             to[3] = (uint8_t)level(t, row, x, t->alpha);

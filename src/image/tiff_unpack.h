@@ -33,6 +33,7 @@ struct hr__tiff_layout {
     int64_t width;
     int channels;
     int sample_bytes;
+    bool ink;
 };
 
 /* One row of a band, which begins at `row` in its first plane. */

@@ -104,6 +104,21 @@ static enum hr_status make_output(const struct hr_image_options *o, const char *
                                 f->out_width, out, err);
 }
 
+/* Rows are written while others are still to be read. */
+static enum hr_status check_apart(const struct hr_array *src,
+                                  const struct hr_array *out, const char *who,
+                                  struct hr_error *err)
+{
+    uintptr_t from = (uintptr_t)hr_array_data(src);
+    uintptr_t to = (uintptr_t)hr_array_data(out);
+
+    if (from < to + hr_array_nbytes(out) && to < from + hr_array_nbytes(src))
+        return hr_error_set(err, HR_ERR_ARG, "image", 0,
+                            "%s: out shares memory with the pictures it is made of",
+                            who);
+    return HR_OK;
+}
+
 /* ---- one picture ---- */
 
 static enum hr_status plan_one(const struct hr_image_options *o, const struct stack *s,
@@ -234,6 +249,8 @@ static enum hr_status transform(struct hr_ctx *ctx, const struct hr_array *src,
         status = plan_one(o, &s, 0, &first, err);
     if (status == HR_OK)
         status = make_output(o, who, src, &s, &first, &made, err);
+    if (status == HR_OK)
+        status = check_apart(src, made, who, err);
     if (status == HR_OK)
         status = transform_all(ctx, scratch, o, src, &s, made, err);
     if (status != HR_OK)

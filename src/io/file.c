@@ -99,7 +99,12 @@ static enum hr_status fill(int fd, const char *path, struct hr_buffer *buffer,
         return hr_error_set(err, HR_ERR_FORMAT, "file", 0,
                             "file: '%s' tells no size, expected a file on a disk",
                             path);
-    if (got != size || (uint64_t)st.st_size != size)
+    if (got != size && (uint64_t)st.st_size == size)
+        return hr_error_set(err, HR_ERR_FORMAT, "file", 0,
+                            "file: '%s' ends after %zu of %zu bytes, expected a file "
+                            "on a disk that does not change meanwhile",
+                            path, got, size);
+    if ((uint64_t)st.st_size != size)
         return hr_error_set(
             err, HR_ERR_FORMAT, "file", 0,
             "file: '%s' changed from %zu to %lld bytes while it was read", path, size,

@@ -210,3 +210,11 @@ def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> 
 def test_a_mean_that_is_no_number_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="mean must be a number or a sequence, not "):
         headrace.io.load_image(DATA, dtype="float32", mean=object())
+
+
+def test_bfloat16_as_numpy_has_it_with_ml_dtypes() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    size = {"width": 30, "height": 20, "layout": "CHW", "mean": MEAN, "std": STD}
+    out = np.zeros((3, 20, 30), ml_dtypes.bfloat16)
+    headrace.io.load_image(DATA, dtype=ml_dtypes.bfloat16, out=out, **size)
+    assert np.array_equal(out, load(dtype="float32", **size).astype(ml_dtypes.bfloat16))

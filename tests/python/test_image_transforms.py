@@ -146,6 +146,16 @@ def test_out_is_written() -> None:
     assert np.array_equal(out, np.asarray(headrace.io.transform(image, **form)))
 
 
+@pytest.mark.parametrize("first", [0, 4, -4])
+def test_out_must_not_share_memory_with_the_pictures(first: int) -> None:
+    rows = np.zeros((16, 8, 3), np.uint8)
+    image, out = rows[4:12], rows[4 + first : 12 + first]
+    with pytest.raises(ValueError, match="out shares memory with the pictures"):
+        headrace.io.transform(image, flip=True, out=out)
+    apart = headrace.io.transform(rows[:8], flip=True, out=rows[8:])
+    assert np.shares_memory(np.asarray(apart), rows)
+
+
 def run(image: np.ndarray, op: object) -> np.ndarray:
     pipeline = (
         PipelineBuilder().add_source([image]).pipe(op).add_sink(1).build(num_threads=1)

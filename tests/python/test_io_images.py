@@ -3,6 +3,7 @@
 import errno
 import os
 import pathlib
+import re
 import threading
 import zlib
 from functools import partial
@@ -13,7 +14,15 @@ from PIL import Image
 
 from headrace import _ext
 from headrace.errors import FormatError, LimitError, SlotFailure
-from headrace.io import load_image, load_image_batch, read_file, resize, to_numpy
+from headrace.io import (
+    image_info,
+    load_image,
+    load_image_batch,
+    read_file,
+    resize,
+    to_numpy,
+)
+from headrace.pipeline import PipelineBuilder
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 FILTERS = {
@@ -387,6 +396,38 @@ def test_nothing_is_mapped_in_the_steady_state():
     for _ in range(10):
         load_image_batch(paths, width=224, height=224)
     assert _ext.pool_stats() == before
+
+
+@pytest.mark.parametrize("function", [load_image, image_info])
+@pytest.mark.parametrize(("width", "height"), [(60, 0), (0, 60), (0, 0)])
+def test_a_picture_without_pixels(function, width, height):
+    with pytest.raises(FormatError, match=f"PNG says its size is {width} x {height}"):
+        function(png_header(width, height))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"limits": 5}, TypeError, "limits must be an ImageLimits or None, not int"),
+        ({"limits": {}}, TypeError, "limits must be an ImageLimits or None, not dict"),
+        ({"crop": (0, 0, 4, "x")}, TypeError, "(top, left, height, width) of ints"),
+        ({"crop": (0, 0, 4, 4.5)}, TypeError, "of ints, not float"),
+        ({"flip": "x"}, TypeError, "flip must be a bool or a probability, not str"),
+        ({"flip": np.float32(1.5)}, ValueError, "flip must be 0 to 1"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(arguments, error, text):
+    for load in (load_image, partial(load_image_batch, width=8, height=8)):
+        src = DATA / "ok.jpg"
+        with pytest.raises(error, match=re.escape(text)):
+            load(src if load is load_image else [src], **arguments)
+    with pytest.raises(error, match=re.escape(text)):
+        PipelineBuilder().pipe(partial(load_image, **arguments))
+
+
+@pytest.mark.parametrize("flip", [np.float32(1), np.int64(1), np.bool_(True)])
+def test_flips_may_be_numbers_of_numpy(flip):
+    same(load_image(DATA / "ok.jpg", flip=flip), load_image(DATA / "ok.jpg", flip=True))
 
 
 def test_the_limit_on_pixels():

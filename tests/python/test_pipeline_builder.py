@@ -1,12 +1,16 @@
 """What the builder accepts, and how it refuses the rest."""
 
+import copy
 import functools
+import pickle
+import re
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from headrace import _ext
-from headrace.pipeline import PipelineBuilder
+from headrace.pipeline import PipelineBuilder, Retry, defs
 
 
 def double(x):
@@ -35,6 +39,83 @@ def test_counts(value):
         builder.add_sink(value)
     with pytest.raises(ValueError, match="num_threads"):
         builder.add_sink().build(num_threads=value)
+
+
+def test_numbers_of_numpy():
+    """They come out of arrays and configurations, and mean what ints and floats do."""
+    two = np.int64(2)
+    options = {"max_failures": two, "retry": two, "timeout": np.float32(60)}
+    pipeline = (
+        PipelineBuilder()
+        .add_source([(i, i) for i in range(6)])
+        .pipe(double, key=np.int8(1), concurrency=two, output_order="input", **options)
+        .aggregate(two)
+        .add_sink(two)
+        .build(num_threads=two, report_stats_interval=np.float64(-1))
+    )
+    expected = [[(0, 0), (1, 2)], [(2, 4), (3, 6)], [(4, 8), (5, 10)]]
+    assert list(pipeline) == expected
+    assert Retry(two, backoff=np.float32(0.5)) == Retry(2, backoff=0.5)
+
+
+@pytest.mark.parametrize(
+    ("argument", "error", "text"),
+    [
+        ({"timeout": 1e9}, ValueError, "less than 1e9"),
+        ({"timeout": 10**400}, ValueError, "less than 1e9"),
+        ({"retry": 2**31}, ValueError, "times must be from 0 to 2"),
+        ({"retry": "3"}, TypeError, "a Retry or a number of retries, got '3'"),
+        ({"retry": True}, TypeError, "a Retry or a number of retries, got True"),
+    ],
+)
+def test_what_is_wrong_with_a_number(argument, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        PipelineBuilder().pipe(double, **argument)
+
+
+@pytest.mark.parametrize("name", ["backoff", "backoff_max"])
+def test_times_of_a_retry(name):
+    with pytest.raises(TypeError, match=f"{name} must be seconds, got '1'"):
+        Retry(1, **{name: "1"})
+    with pytest.raises(ValueError, match=f"{name} must be seconds >= 0 and less than"):
+        Retry(1, **{name: float("inf")})
+
+
+@pytest.mark.parametrize("paths", [None, 3, double])
+def test_what_are_no_paths(paths):
+    with pytest.raises(TypeError, match="paths must be a sequence or a mapping, got"):
+        PipelineBuilder().path_variants(double, paths)
+
+
+@pytest.mark.parametrize("pipelines", [None, 3, PipelineBuilder().add_source([])])
+def test_what_cannot_be_merged(pipelines):
+    with pytest.raises(TypeError, match="takes a sequence of PipelineBuilders, got"):
+        defs.Merge(pipelines)
+
+
+def test_a_source_that_has_items_but_no_iterator():
+    class Dataset:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return 10 * i
+
+    dataset = Dataset()
+    advice = re.escape("add_source(range(len(it))).pipe(it)")
+    with pytest.raises(ValueError, match=advice):
+        PipelineBuilder().add_source(dataset)
+    builder = PipelineBuilder().add_source(range(len(dataset))).pipe(dataset)
+    assert list(builder.add_sink().build(num_threads=1)) == [0, 10, 20]
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pipelines_are_not_copied(way):
+    builder = PipelineBuilder().add_source(range(3)).pipe(double).add_sink()
+    with pytest.raises(TypeError, match="pickle its PipelineBuilder"):
+        way(builder.build(num_threads=1))
+    other = pickle.loads(pickle.dumps(builder))
+    assert list(other.build(num_threads=1)) == [0, 2, 4]
 
 
 def test_order():

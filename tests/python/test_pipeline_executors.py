@@ -52,6 +52,23 @@ def build(source, op, executor, *, sink=5, **options):
     )
 
 
+class ReturnsNoFuture(Executor):
+    def submit(self, function, /, *args, **kwargs):
+        return function(*args, **kwargs)
+
+
+def spread(x):
+    yield x
+
+
+@pytest.mark.parametrize("op", [abs, spread])
+def test_an_executor_that_returns_no_future(op):
+    pipeline = build(range(ITEMS), op, ReturnsNoFuture())
+    with pytest.raises(TypeError, match=r"must return a concurrent.futures.Future, it"):
+        list(pipeline.get_iterator(timeout=10))
+    pipeline.stop()
+
+
 def wait_until(condition, seconds=10):
     end = time.monotonic() + seconds
     while not condition():

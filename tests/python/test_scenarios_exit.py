@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from scenario_kit import (
     SLOWNESS,
@@ -203,6 +204,55 @@ def test_E2_ctrl_c_at_every_step():
             run_whole(pipeline, [])
         settle(pipeline, source)
     assert steps > 15
+
+
+@scenario(cases=("op", ["function", "coroutine", "executor"]), seconds=60)
+def test_E2_a_run_goes_on_after_a_ctrl_c_at_every_step(op):
+    """Those of its start included: nothing is lost, and no interruption is an end."""
+    executor = ThreadPoolExecutor(2) if op == "executor" else None
+    steps = 0
+    for step in interrupts():
+        steps += 1
+        function = async_inc if op == "coroutine" else inc
+        pipeline = build(range(40), function, concurrency=2, executor=executor)
+        got = []
+        with step:
+            for item in pipeline:
+                got.append(item)
+        rest, raised = consume(pipeline)
+        assert raised is None
+        assert sorted(got + rest) == list(range(1, 41))
+        ledger(pipeline, 40)
+        pipeline.stop()
+    assert steps > 15
+    if executor is not None:
+        executor.shutdown()
+
+
+@scenario
+def test_E2_a_loop_s_thread_that_comes_after_the_run():
+    """Its start was interrupted, and another one has come and left in its place."""
+    late = []
+
+    class Interrupted(threading.Thread):
+        def start(self):
+            late.append(self)
+            raise KeyboardInterrupt
+
+    pipeline = build(range(40), async_inc, concurrency=2)
+    ours, threading.Thread = threading.Thread, Interrupted
+    try:
+        pipeline.start()
+        raise AssertionError("not interrupted")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        threading.Thread = ours
+    assert sorted(pipeline) == list(range(1, 41))
+    pipeline.stop()
+    threading.Thread.start(late[0])
+    late[0].join()
+    ledger(pipeline, 40)
 
 
 @scenario

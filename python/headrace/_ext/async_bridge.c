@@ -239,12 +239,23 @@ PyObject *hrpy_bridge_m_begin(PyObject *obj, PyObject *args)
 PyObject *hrpy_bridge_m_enter(PyObject *obj, PyObject *unused)
 {
     struct bridge *self = (struct bridge *)obj;
+    hrpy_section section;
 
     (void)unused;
-    if (!hr__async_begin(self->pipeline, PyThreadState_Get()))
+    /* Whoever started this thread may have abandoned it, and another one have come and
+     * left in its place. */
+    hrpy_section_begin(&section, obj);
+    struct hr_pipeline *pipeline = self->pipeline;
+    if (pipeline)
+        hr__async_ref(pipeline);
+    hrpy_section_end(&section);
+    if (!pipeline)
         Py_RETURN_FALSE;
-    hrpy_set_core_thread(true);
-    Py_RETURN_TRUE;
+    bool begun = hr__async_begin(pipeline, PyThreadState_Get());
+    hr__async_unref(pipeline);
+    if (begun)
+        hrpy_set_core_thread(true);
+    return PyBool_FromLong(begun);
 }
 
 void hrpy_bridge_forget_loop(struct bridge *self)

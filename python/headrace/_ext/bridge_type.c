@@ -26,11 +26,13 @@ static PyObject *bridge_expect(PyObject *obj, PyObject *unused)
 
 static PyObject *bridge_abandon(PyObject *obj, PyObject *unused)
 {
-    struct bridge *self = (struct bridge *)obj;
+    struct hr_pipeline *pipeline = ((struct bridge *)obj)->pipeline;
 
     (void)unused;
+    if (!pipeline)
+        Py_RETURN_NONE; /* it came, and has left already */
     Py_BEGIN_ALLOW_THREADS
-    hr__async_abandon(self->pipeline);
+    hr__async_abandon(pipeline);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

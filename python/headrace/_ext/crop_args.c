@@ -23,6 +23,10 @@ int hrpy_box(PyObject *arg, const char *what, struct hr_box *out)
 
         *fields[i] = number ? PyLong_AsLongLong(number) : 0;
         Py_XDECREF(number);
+        if (!number && PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "%s must be (top, left, height, width) of ints, not %.100s",
+                         what, Py_TYPE(PyTuple_GET_ITEM(items, i))->tp_name);
     }
     Py_DECREF(items);
     return PyErr_Occurred() ? -1 : 0;
@@ -160,15 +164,14 @@ static int read_flip(PyObject *arg, struct hrpy_slots *slots,
         return 0;
     if (slots && PySequence_Check(arg) && !PyUnicode_Check(arg))
         return read_flips(arg, slots, out);
-    if (!PyFloat_Check(arg) && !PyLong_Check(arg)) {
-        PyErr_Format(PyExc_TypeError,
-                     "flip must be a bool or a probability, not %.100s",
-                     Py_TYPE(arg)->tp_name);
+    out->flip = PyFloat_AsDouble(arg);
+    if (PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError,
+                         "flip must be a bool or a probability, not %.100s",
+                         Py_TYPE(arg)->tp_name);
         return -1;
     }
-    out->flip = PyFloat_AsDouble(arg);
-    if (PyErr_Occurred())
-        return -1;
     if (out->flip >= 0 && out->flip <= 1)
         return 0;
     PyErr_Format(PyExc_ValueError, "flip must be 0 to 1, not %R", arg);

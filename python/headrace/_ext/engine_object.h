@@ -26,6 +26,8 @@ struct engine {
     _Atomic bool reported;         /* the end; relaxed: who sets it makes that report */
     /* the threads run, or did; true from just before they begin; release, acquire */
     _Atomic bool started;
+    _Atomic bool
+        loop_due; /* the event loop is to be started; relaxed: who takes it does */
     /* in the object's section */
     PyObject *told; /* a KeyboardInterrupt of the source that was raised already */
 };
@@ -43,6 +45,10 @@ int hrpy_engine_check(const struct engine *self);
  * set (TimeoutError at deadline_ns; nothing is lost). */
 int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
                      PyObject **out);
+/* Start the event loop, once, if one is due. 0, or -1 with an exception set: a Ctrl-C, or
+ * there is no thread to be had just now. Then whoever takes the next item tries again, for
+ * without the loop there would be none, and an end would pass for that of the source. */
+int hrpy_engine_start_loop(struct engine *self);
 /* None (HR_NO_DEADLINE) or seconds. 0, or -1 with an exception set. */
 int hrpy_engine_timeout(PyObject *timeout, int64_t *out_ns);
 /* That long from now. */

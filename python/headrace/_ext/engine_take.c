@@ -187,6 +187,15 @@ static int wait_for_item(struct engine *self, uint64_t epoch, int64_t deadline_n
     return 0;
 }
 
+int hrpy_engine_start_loop(struct engine *self)
+{
+    if (!atomic_exchange_explicit(&self->loop_due, false, memory_order_relaxed) ||
+        hrpy_bridge_start(self->bridge) == 0)
+        return 0;
+    atomic_store_explicit(&self->loop_due, true, memory_order_relaxed);
+    return -1;
+}
+
 int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
                      PyObject **out)
 {
@@ -211,7 +220,7 @@ int hrpy_engine_take(struct engine *self, uint64_t epoch, int64_t deadline_ns,
             hr__pipeline_next_end(self->pipeline, begin_ns);
         if (got != HRPY_GOT_NOTHING)
             return got;
-        if (wait_for_item(self, epoch, deadline_ns))
+        if (hrpy_engine_start_loop(self) || wait_for_item(self, epoch, deadline_ns))
             return HRPY_GOT_ERROR;
     }
 }

@@ -91,11 +91,11 @@ static PyObject *engine_start(PyObject *obj, PyObject *unused)
         atomic_store_explicit(&self->started, before, memory_order_release);
         return hrpy_raise(self->state, &err);
     }
-    if (hr__async_needed(self->pipeline) && hrpy_bridge_start(self->bridge)) {
-        hr__pipeline_cancel(self->pipeline);
-        return NULL;
-    }
     hrpy_engine_report_begin(self);
+    atomic_store_explicit(&self->loop_due, hr__async_needed(self->pipeline),
+                          memory_order_relaxed);
+    if (hrpy_engine_start_loop(self))
+        return NULL;
     Py_RETURN_NONE;
 }
 

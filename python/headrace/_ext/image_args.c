@@ -212,6 +212,12 @@ int hrpy_image_limits(PyObject *arg, struct hr_image_options *out)
 
     if (!arg || arg == Py_None)
         return 0;
+    if (!PyObject_HasAttrString(arg, "decoded_bytes")) {
+        PyErr_Format(PyExc_TypeError,
+                     "limits must be an ImageLimits or None, not %.100s",
+                     Py_TYPE(arg)->tp_name);
+        return -1;
+    }
     if (read_limit(arg, "pixels", INT64_MAX, &pixels) ||
         read_limit(arg, "side", INT32_MAX, &side) ||
         read_limit(arg, "decoded_bytes", INT64_MAX, &decoded) ||

@@ -118,8 +118,9 @@ def load_image(
             ``"<bytes>"``.
         index: The picture's number for draws; not in a pipeline, which knows it.
         out: Where to write instead of into a new array: a C-contiguous, writable array
-            of the result's shape and dtype, e.g. a NumPy array or a `torch.Tensor`; not
-            in a pipeline. After an error its content is unspecified.
+            of the result's shape and dtype, e.g. a NumPy array or a `torch.Tensor`,
+            that shares no memory with the source; not in a pipeline. After an error its
+            content is unspecified.
 
     Returns:
         A new, writable `CPUBuffer` of shape (height, width, C), or as `layout` says, C

@@ -10,6 +10,7 @@ from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
 from headrace.pipeline._merge import Merge
+from headrace.pipeline._numbers import as_int
 from headrace.pipeline._pipeline import Pipeline
 from headrace.pipeline._plan import Policy, add_chain
 from headrace.pipeline._policy import check_on_error, check_retry, check_timeout
@@ -27,6 +28,7 @@ from headrace.pipeline._stages import (
     check_interval,
     check_key,
     check_max_failures,
+    check_source,
     check_text,
     op_name,
     resolve_op,
@@ -107,8 +109,7 @@ class PipelineBuilder:
                 raise ValueError("continuous= is for the sources that are merged")
             self._source = source._resolve()
             return self
-        if not hasattr(source, "__iter__") and not hasattr(source, "__aiter__"):
-            raise ValueError(f"source must be iterable, got {source!r}")
+        check_source(source)
         if continuous and isinstance(source, Pipeline) and not source._continuous:
             raise ValueError(
                 "continuous=True needs a source that can be iterated again; a pipeline "
@@ -254,7 +255,7 @@ class PipelineBuilder:
             if columns:
                 raise TypeError("columns=True needs a number of items")
             return self._add(Fold(rule, bool(drop_last)))
-        if isinstance(rule, bool) or not isinstance(rule, int):
+        if as_int(rule) is None:
             raise TypeError(
                 f"aggregate() takes a number of items or an Aggregator, got {rule!r}"
             )
@@ -295,8 +296,7 @@ class PipelineBuilder:
             TypeError: The router can't be called, or a path is no `PipelineBuilder`.
 
         """
-        given = list(paths.values() if hasattr(paths, "values") else paths)
-        stages = tuple(path._as_path() for path in map(_check_path, given))
+        stages = tuple(path._as_path() for path in _check_paths(paths))
         if not stages:
             raise ValueError("path_variants() needs at least one path")
         keys = tuple(paths) if hasattr(paths, "values") else None
@@ -384,10 +384,14 @@ class PipelineBuilder:
         )
 
 
-def _check_path(path: object) -> PipelineBuilder:
-    if not isinstance(path, PipelineBuilder):
-        raise TypeError(f"a path must be a PipelineBuilder, got {path!r}")
-    return path
+def _check_paths(paths: Any) -> list[PipelineBuilder]:
+    if not hasattr(paths, "__iter__"):
+        raise TypeError(f"paths must be a sequence or a mapping, got {paths!r}")
+    given = list(paths.values() if hasattr(paths, "values") else paths)
+    for path in given:
+        if not isinstance(path, PipelineBuilder):
+            raise TypeError(f"a path must be a PipelineBuilder, got {path!r}")
+    return given
 
 
 def _inner_of(source: Source | Merged) -> Pipeline | None:

@@ -103,6 +103,16 @@ def _cancelled_by_executor() -> Exception:
     return exc
 
 
+def _check_future(future: object) -> None:
+    if not hasattr(future, "add_done_callback"):
+        exc = TypeError(
+            "the executor's submit() must return a concurrent.futures.Future, it "
+            f"returned {future!r}"
+        )
+        mark_fatal(exc)
+        raise exc
+
+
 class Submitter:
     """Submits the tasks of a pipeline's stages, and hands in what comes back.
 
@@ -147,11 +157,13 @@ class Submitter:
     def _submit(self, index: int, task: int) -> None:
         try:
             future = self._bridge.call(task)
+            _check_future(future)
         except BaseException as exc:
             # A pool that was shut down, or has broken, takes nothing any more. It may
             # say so here before the tasks say it that were in it.
             self._note_broken(exc)
-            self._bridge.fail(task, exc, isinstance(exc, RuntimeError))
+            fatal = isinstance(exc, RuntimeError) or is_fatal(exc)
+            self._bridge.fail(task, exc, fatal)
             self._due.add(index)
             return
         self._futures[task] = future
@@ -247,6 +259,7 @@ async def _run(executor: Executor, function: Callable[..., Any], *args: Any) -> 
     except RuntimeError as exc:
         mark_fatal(exc)
         raise
+    _check_future(future)
     done = asyncio.get_running_loop().create_future()
     _here.submitter.follow(future, functools.partial(_set_done, done))
     cancelled = False

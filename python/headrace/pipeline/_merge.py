@@ -32,6 +32,10 @@ class Merge:
     """
 
     def __init__(self, pipelines: Sequence[PipelineBuilder]) -> None:
+        if hasattr(pipelines, "add_source") or not hasattr(pipelines, "__iter__"):
+            raise TypeError(
+                f"Merge() takes a sequence of PipelineBuilders, got {pipelines!r}"
+            )
         self.pipelines = tuple(pipelines)
         if not self.pipelines:
             raise ValueError("Merge() needs at least one pipeline")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.pipeline._crash import follow_faulthandler
 from headrace.pipeline._exit import stop_at_exit, until_exit
@@ -65,6 +65,12 @@ class Pipeline:
         if self._engine.started:
             state = "stopped" if self._stopped else "running"
         return f"<Pipeline {self._stages}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a pipeline can't be pickled or copied, for its threads can't; pickle its "
+            "PipelineBuilder, and build there"
+        )
 
     # ---- life ----
 

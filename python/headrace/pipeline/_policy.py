@@ -11,6 +11,7 @@ from headrace.errors import (
     LimitError,
     UnsupportedError,
 )
+from headrace.pipeline._numbers import as_float, as_int
 
 OnError: TypeAlias = Literal["skip", "raise"]
 
@@ -57,14 +58,22 @@ class Retry:
     backoff_max: float = 5.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.times, bool) or not isinstance(self.times, int):
+        times = as_int(self.times)
+        if times is None:
             raise TypeError(f"times must be an int, got {self.times!r}")
-        if not 0 <= self.times < 2**31:
-            raise ValueError(f"times must be 0 or more, got {self.times!r}")
+        if not 0 <= times < 2**31:
+            raise ValueError(f"times must be from 0 to 2**31 - 1, got {self.times!r}")
+        object.__setattr__(self, "times", times)
         for name in ("backoff", "backoff_max"):
             value = getattr(self, name)
-            if not 0 <= value < 1e9:
-                raise ValueError(f"{name} must be seconds >= 0, got {value!r}")
+            seconds = as_float(value)
+            if seconds is None:
+                raise TypeError(f"{name} must be seconds, got {value!r}")
+            if not 0 <= seconds < 1e9:
+                raise ValueError(
+                    f"{name} must be seconds >= 0 and less than 1e9, got {value!r}"
+                )
+            object.__setattr__(self, name, seconds)
         on = (self.on,) if isinstance(self.on, type) else tuple(self.on)
         for kind in on:
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -93,21 +102,28 @@ def check_timeout(seconds: float | None) -> int | None:
     """Return a timeout in nanoseconds, or raise."""
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+    number = as_float(seconds)
+    if number is None:
         raise TypeError(f"timeout must be seconds or None, got {seconds!r}")
-    if not 0 < seconds < 1e9:
-        raise ValueError(f"timeout must be seconds > 0, got {seconds!r}")
-    return max(1, int(seconds * 1e9))
+    if not 0 < number < 1e9:
+        raise ValueError(
+            f"timeout must be seconds > 0 and less than 1e9 (None: none), got "
+            f"{seconds!r}"
+        )
+    return max(1, int(number * 1e9))
 
 
 def check_retry(value: Retry | int | None, kind: str) -> Retry | None:
     """Return what a number or a `Retry` stands for, or raise."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = Retry(value)
-    if value is None or (isinstance(value, Retry) and value.times == 0):
+    if not isinstance(value, Retry | None):
+        times = as_int(value)
+        if times is None:
+            raise TypeError(
+                f"retry must be a Retry or a number of retries, got {value!r}"
+            )
+        value = Retry(times)
+    if value is None or value.times == 0:
         return None
-    if not isinstance(value, Retry):
-        raise TypeError(f"retry must be a Retry or a number of retries, got {value!r}")
     if kind in ("generator", "async generator"):
         raise ValueError("retry: a generator can't be run again, it has given values")
     if kind == "native":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace._ext import Op
 from headrace.pipeline._executor import adapt
+from headrace.pipeline._numbers import as_float, as_int
 from headrace.pipeline._per_worker import PerWorker
 
 if TYPE_CHECKING:
@@ -162,11 +163,22 @@ Stage: TypeAlias = Pipe | Aggregate | Fold | Disaggregate | Route
 
 def check_count(name: str, value: int) -> int:
     """Return a count that is at least 1, or raise ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    count = as_int(value)
+    if count is None or count < 1:
         raise ValueError(f"{name} must be an int of at least 1, got {value!r}")
-    if value >= 2**31:
+    if count >= 2**31:
         raise ValueError(f"{name} must be less than 2**31, got {value!r}")
-    return value
+    return count
+
+
+def check_source(source: object) -> None:
+    """Raise ValueError if it can't be iterated, in either way."""
+    if hasattr(source, "__iter__") or hasattr(source, "__aiter__"):
+        return
+    advice = ""
+    if hasattr(source, "__getitem__"):
+        advice = "; it has items: add_source(range(len(it))).pipe(it) looks them up"
+    raise ValueError(f"source must be iterable, got {source!r}{advice}")
 
 
 def check_max_failures(value: MaxFailures) -> MaxFailures:
@@ -177,31 +189,36 @@ def check_max_failures(value: MaxFailures) -> MaxFailures:
         if value.denominator >= 2**32:
             raise ValueError(f"max_failures is too fine a fraction: {value!r}")
         return value
-    if isinstance(value, bool) or not isinstance(value, int):
+    count = as_int(value)
+    if count is None:
         raise TypeError(f"max_failures must be an int or a Fraction, got {value!r}")
-    return min(value, 2**63 - 1)
+    return min(count, 2**63 - 1)
 
 
 def check_interval(seconds: float) -> float:
     """Return an interval in seconds; raise TypeError or ValueError if it is none."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+    number = as_float(seconds)
+    if number is None:
         raise TypeError(f"report_stats_interval must be seconds, got {seconds!r}")
-    if not isfinite(seconds):
+    if not isfinite(number):
         raise ValueError(f"report_stats_interval must be finite, got {seconds!r}")
-    return float(seconds)
+    return number
 
 
 def check_key(key: Key) -> Key:
     """Return a key that selects a field of a tuple or a dict, or raise TypeError."""
-    if isinstance(key, bool) or not isinstance(key, int | str | None):
-        raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if key is None:
+        return None
     if isinstance(key, str):
-        check_text("key", key)
-    elif key is not None and not -64 <= key < 64:
+        return check_text("key", key)
+    number = as_int(key)
+    if number is None:
+        raise TypeError(f"key must be an int (tuples) or a str (dicts), got {key!r}")
+    if not -64 <= number < 64:
         raise ValueError(
             f"key must be from -64 to 63 (a tuple has at most 64 fields), got {key!r}"
         )
-    return key
+    return number
 
 
 def check_text(what: str, text: str) -> str:

@@ -155,7 +155,7 @@ static void a_file_that_changes_is_an_error(void)
     check_refused(path, HR_ERR_FORMAT, 0,
                   "changed from 100 to 105 bytes while it was read");
     hr__sys.file_stat = shrinking_stat;
-    check_refused(path, HR_ERR_FORMAT, 0, "changed from 105 to ");
+    check_refused(path, HR_ERR_FORMAT, 0, "ends after 100 of 105 bytes");
     hr__sys = hr__sys_direct;
 }
 
