@@ -7,7 +7,7 @@ import zlib
 
 import numpy as np
 import pytest
-from image_kit import FORMATS, encode, frames, marker, pillow, put, waves
+from image_kit import FORMATS, Files, encode, frames, marker, pillow, put, waves
 from PIL import Image, ImageFile
 
 from headrace.errors import FormatError, HeadraceError
@@ -20,7 +20,7 @@ OPTIONS = {
     "WebP": {"lossless": True},
     "GIF": {"interlace": False},
 }
-PICTURES = {fmt: encode(NOISE, fmt, **OPTIONS.get(fmt, {})) for fmt in FORMATS}
+PICTURES = Files(lambda fmt: encode(NOISE, fmt, **OPTIONS.get(fmt, {})))
 # Not all of it can be had before the last byte.
 KEEPS = [fmt for fmt in FORMATS if fmt != "AVIF"]
 

@@ -15,7 +15,7 @@ import zlib
 import image_checks
 import numpy as np
 import pytest
-from image_kit import ink_profile
+from image_kit import ink_profile, needs
 from PIL import Image, ImageCms, ImageOps, ImageSequence
 
 from headrace.errors import LimitError
@@ -49,12 +49,14 @@ FRAMES = [
 
 
 def save(image, fmt, **kwargs):
+    needs(fmt)
     stream = io.BytesIO()
     image.copy().save(stream, "AVIF" if fmt == "AVIF" else fmt, **kwargs)
     return stream.getvalue()
 
 
 def save_all(fmt, count, **kwargs):
+    needs(fmt)
     stream = io.BytesIO()
     first, *rest = [frame.copy() for frame in FRAMES[:count]]
     first.save(stream, fmt, save_all=True, append_images=rest, **kwargs)

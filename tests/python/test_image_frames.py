@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from image_kit import encode, frames, waves
+from image_kit import Files, encode, frames, waves
 from PIL import Image
 
 from headrace.errors import FormatError
@@ -27,7 +27,7 @@ def movie(fmt):
     return frames(fmt, pictures, **options)
 
 
-MOVIES = {fmt: movie(fmt) for fmt in FORMATS}
+MOVIES = Files(movie)
 OPTIONS = [
     {"crop": (5, 7, 30, 41)},
     {"crop": (5, 7, 30, 41), "width": 20, "height": 16, "flip": True},

@@ -60,6 +60,7 @@ def test_a_baseline_jpeg_is_taken(how):
 
 
 @fast
+@pytest.mark.thread_unsafe(reason="counts what the process decodes")
 def test_other_jpegs_are_left_to_libjpeg():
     assert load(picture(progressive=True))[1] == LIBJPEG
     before = jpeg_counts()

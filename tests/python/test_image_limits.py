@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from image_kit import FORMATS, claim, encode, frames, marker, waves
+from image_kit import FORMATS, Files, claim, encode, frames, marker, waves
 
 from headrace import _ext
 from headrace.errors import FormatError, LimitError
@@ -25,12 +25,11 @@ WIDTH, HEIGHT = 53, 37
 COUNT = WIDTH * HEIGHT
 MIB = 1 << 20
 
-PICTURES = {
-    fmt: encode(
+PICTURES = Files(
+    lambda fmt: encode(
         waves(WIDTH, HEIGHT), fmt, **({"lossless": True} if fmt == "WebP" else {})
     )
-    for fmt in FORMATS
-}
+)
 
 
 def load_batch(data, **arguments):

@@ -333,6 +333,7 @@ def test_a_function_that_awaits_late_keeps_its_concurrency():
     pipeline.stop()
 
 
+@pytest.mark.thread_unsafe(reason="measures how long it takes")
 def test_sleeping_scales_with_concurrency():
     async def op(x):
         await asyncio.sleep(0.01)

@@ -4,6 +4,7 @@ test_pipeline_threads.py, which runs without a GIL too."""
 import asyncio
 import gc
 import itertools
+import os
 import sys
 import threading
 import time
@@ -34,6 +35,12 @@ def inc(x):
 
 async def async_inc(x):
     return x + 1
+
+
+def fails_at_one(x):
+    if x == 1:
+        raise ValueError("one")
+    return x
 
 
 # ---- P1: exceptions that are hard to handle ----
@@ -237,8 +244,8 @@ def test_P2_rings_are_collected(where):
 
     for started in (False, True):
         node = ring(started)
-        gc.collect()
-        wait_until(lambda node=node: node() is None)
+        # More than once: a worker may be inside of a call, and hold the node for it.
+        wait_until(lambda node=node: (gc.collect(), node() is None)[1])
         await_threads()
 
 
@@ -417,6 +424,56 @@ def test_P4_finalizers_at_the_end(what):
         atexit.register(gc.collect)
     else:
         threading.Thread(target=lambda: [pipeline.stop(), list(pipeline)]).start()
+
+
+@scenario(exits=True, shows="as expected, after the globals had gone")
+def test_P4_modules_have_lost_their_globals():
+    running, created = build(itertools.count(), inc), build(range(3), inc)
+    failing = build(range(3), fails_at_one, max_failures=0)
+    raising = build(range(3), fails_at_one, on_error="raise")
+    failing.start()
+    raising.start()
+    assert running.get_item() == 1
+    gone = "RuntimeError: the interpreter is at its end"
+    uses = {
+        "stop": (running.stop, "None"),
+        "items": (lambda: list(running)[:2], "[2, 3]"),
+        "get_item": (running.get_item, "EOFError"),
+        "repr": (lambda: repr(running).endswith(", stopped>"), "True"),
+        "len": (lambda: len(created), "3"),
+        "stop, before": (created.stop, "None"),
+        "start": (created.start, gone),
+        "iter": (lambda: iter(created), gone),
+        "auto_stop": (created.auto_stop, gone),
+        "stats": (running.stats, gone),
+        "bottleneck": (running.bottleneck, gone),
+        "trace": (lambda: running.trace("never-made"), gone),
+        "failures": (lambda: repr(running.failures), "[]"),
+        "failures, one": (lambda: repr(failing.failures), gone),
+        "what ended it": (lambda: list(failing), gone),
+        "what it raised": (lambda: list(raising), "ValueError: one"),
+    }
+    pipeline_module = sys.modules["headrace.pipeline._pipeline"]
+
+    # The end of the interpreter takes globals of modules from here on as well: what is
+    # used below are locals.
+    class Late:
+        def __del__(self, write=os.write):
+            wrong = []
+            if pipeline_module.Failures is not None:
+                wrong.append("the globals are still there")
+            for what, (use, expected) in uses.items():
+                try:
+                    got = str(use())
+                except Exception as exc:
+                    got = f"{type(exc).__name__}: {exc}"
+                if not got.startswith(expected):
+                    wrong.append(f"{what}: {got}")
+            said = "\n".join(wrong) or "as expected, after the globals had gone"
+            write(2, said.encode())
+
+    # Modules that are alive lose their globals first, and `sys` is the last but one.
+    sys.late = [Late(), *sys.modules.values()]
 
 
 # ---- P5: a second interpreter ----

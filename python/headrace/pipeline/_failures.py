@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
+from headrace.pipeline._exit import until_exit
+
 if TYPE_CHECKING:
     from headrace._ext import Engine
 
@@ -44,6 +46,7 @@ class Failures(Sequence[Failure]):
         self._known: list[Failure] = []
         self._lock = threading.Lock()
 
+    @until_exit
     def _update(self) -> list[Failure]:
         with self._lock:
             new = self._engine.failures(len(self._known))
@@ -103,6 +106,7 @@ def note_stage(exception: BaseException, stage: str, index: int, item: str) -> N
         exception.add_note(f"headrace: raised in stage {stage!r}{which}{name}")
 
 
+@until_exit
 def too_many_failures(
     message: str, failing: str, failures: list[tuple[str, int, str, BaseException]]
 ) -> PipelineFailure:

@@ -29,12 +29,12 @@ def _counter(source: Source | Merged, stages: Sequence[Stage]) -> Callable[[], i
         parts = [_counter(of, its_stages) for of, its_stages in source.branches]
     else:
         parts = [_size_of(source)]
-    stages = tuple(stages)
+    steps = [_step_of(stage) for stage in stages]
 
     def count() -> int:
         n = sum(part() for part in parts)
-        for stage in stages:
-            n = _after(stage, n)
+        for step in steps:
+            n = step(n)
         return n
 
     return count
@@ -54,16 +54,23 @@ def _size_of(source: Source) -> Callable[[], int]:
     return size
 
 
-def _after(stage: Stage, n: int) -> int:
+def _step_of(stage: Stage) -> Callable[[int], int]:
+    """Return how many items the stage makes of so many."""
     if isinstance(stage, Aggregate):
-        return n // stage.n if stage.drop_last else -(-n // stage.n)
+        size, drop_last = stage.n, stage.drop_last
+        return lambda n: n // size if drop_last else -(-n // size)
     if isinstance(stage, Pipe) and "generator" not in stage.kind:
-        return n
+        return lambda n: n
     if isinstance(stage, Route) and all(_is_even(path) for path in stage.paths):
-        return n
-    raise TypeError(
-        f"the pipeline has no len(): stage {str(stage)!r} gives any number of items"
-    )
+        return lambda n: n
+    name = str(stage)
+
+    def unknown(_n: int) -> int:
+        raise TypeError(
+            f"the pipeline has no len(): stage {name!r} gives any number of items"
+        )
+
+    return unknown
 
 
 def _is_even(path: Sequence[Stage]) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from headrace.pipeline._crash import follow_faulthandler
-from headrace.pipeline._exit import stop_at_exit
+from headrace.pipeline._exit import stop_at_exit, until_exit
 from headrace.pipeline._failures import Failures
 from headrace.pipeline._stages import check_count
 from headrace.pipeline._stats import PipelineStats, find_bottleneck, read_stats
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("headrace.pipeline")
 
-_GRACE = 10.0
-"""Seconds that `Pipeline.stop` waits by default for running operations to end."""
-
 
 class Pipeline:
     """A pipeline that was built by `PipelineBuilder.build`.
@@ -37,7 +34,14 @@ class Pipeline:
 
     All methods may be called from any thread; several threads that take items share
     them. A pipeline does not survive `os.fork`: the child's copy raises on use.
+
+    At the end of the interpreter pipelines are stopped. In a ``__del__`` that is called
+    later `stop` and what takes items still work; the other methods may raise
+    `RuntimeError`.
     """
+
+    # Not a global: `stop` is called when these are gone.
+    _GRACE = 10.0  # seconds that it waits by default for running operations to end
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Pipeline:
 
     # ---- life ----
 
+    @until_exit
     def start(self) -> None:
         """Start the threads. Iteration and `get_item` do it by themselves.
 
@@ -82,6 +87,7 @@ class Pipeline:
                 raise RuntimeError("the pipeline was started before; build a new one")
             self._start_locked()
 
+    @until_exit
     def _start_locked(self) -> None:
         # The engine knows whether it was started: a flag kept here would be wrong after
         # a KeyboardInterrupt on either side of the call.
@@ -115,11 +121,12 @@ class Pipeline:
             return
         self._stopped = True
         try:
-            self._engine.stop(_GRACE if timeout is None else timeout)
+            self._engine.stop(self._GRACE if timeout is None else timeout)
         finally:
             if self._inner is not None:
                 self._inner.stop(timeout=timeout)
 
+    @until_exit
     @contextmanager
     def auto_stop(self, *, timeout: float | None = None) -> Iterator[Pipeline]:
         """Start the pipeline, and stop it at the end of the ``with`` block.
@@ -198,10 +205,12 @@ class Pipeline:
         """The items that failed so far; grows while the pipeline runs."""
         return self._failures
 
+    @until_exit
     def stats(self) -> PipelineStats:
         """Return what each stage has done so far. A snapshot."""
         return read_stats(self._engine)
 
+    @until_exit
     def trace(
         self, path: str | os.PathLike[str], *, max_events: int = 65_536
     ) -> AbstractContextManager[None]:
@@ -246,6 +255,7 @@ class Pipeline:
             raise
         self._engine.trace_stop()
 
+    @until_exit
     def bottleneck(self) -> str:
         """Say in one sentence which stage limits the speed, and why."""
         return find_bottleneck(self.stats())
