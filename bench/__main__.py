@@ -62,11 +62,14 @@ def _progress(text: str) -> None:
 
 
 def _run(
-    experiment: Experiment, repetitions: int
+    experiment: Experiment, repetitions: int, until_s: float
 ) -> tuple[report.Runs, dict[str, str]]:
+    """Repeat all sides in turn. None is begun after `until_s`, but for the first."""
     runs: report.Runs = {}
     failures: dict[str, str] = {}
     for repetition in range(repetitions):
+        if repetition > 0 and time.monotonic() > until_s:
+            break
         for side in experiment.sides:
             if side.name in failures:
                 continue
@@ -136,6 +139,13 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--repetitions", type=int, default=5, metavar="N")
     parser.add_argument(
+        "--minutes",
+        type=float,
+        default=30,
+        metavar="M",
+        help="repeat less often where the experiments would take longer (default 30)",
+    )
+    parser.add_argument(
         "--json", type=Path, default=ROOT / "build" / "bench.json", metavar="FILE"
     )
     args = parser.parse_args()
@@ -147,27 +157,28 @@ def _parse() -> argparse.Namespace:
 def main() -> int:
     args = _parse()
     start = _Usage.now()
-    groups, notes, documents, failed = [], [], {}, []
-    for experiment in EXPERIMENTS.values():
-        if args.ids and experiment.id not in args.ids:
-            continue
+    versions = _versions()
+    print(_machine())
+    print(", ".join(f"{name} {number}" for name, number in versions.items()))
+    print(f"Medians of up to {args.repetitions} interleaved runs in fresh processes.")
+    notes, documents, failed = [], {}, []
+    chosen = [EXPERIMENTS[name] for name in args.ids or EXPERIMENTS]
+    for number, experiment in enumerate(chosen):
         prepared = experiment.prepare()
         if prepared and prepared not in notes:
             notes.append(prepared)
-        runs, failures = _run(experiment, args.repetitions)
+            print(prepared)
+        share = (number + 1) / len(chosen)
+        until_s = start.at_s + 60 * args.minutes * share
+        runs, failures = _run(experiment, args.repetitions, until_s)
         failed += [f"{experiment.id} {side}: {failures[side]}" for side in failures]
-        groups.append(report.rows(experiment, runs, failures))
+        print(f"\n{experiment.title}")
+        print(report.table(report.rows(experiment, runs, failures)), flush=True)
         documents[experiment.id] = report.as_json(experiment, runs, failures)
 
-    versions = _versions()
     others = _Usage.now().of_others(start)
-    print(_machine())
-    print(f"Other programs used {others:.2f} cores meanwhile.", end=" ")
+    print(f"\nOther programs used {others:.2f} cores meanwhile.", end=" ")
     print("Do not trust the wall times." if others > 0.1 else "The machine was quiet.")
-    print(", ".join(f"{name} {number}" for name, number in versions.items()))
-    print("\n".join(notes))
-    print(f"Medians of {args.repetitions} interleaved runs in fresh processes.\n")
-    print(report.table(groups))
     if failed:
         print("\nFailed:", *failed, sep="\n  ")
     args.json.parent.mkdir(parents=True, exist_ok=True)

@@ -104,14 +104,12 @@ def rows(experiment: Experiment, runs: Runs, failures: dict[str, str]) -> list[R
     return out + [_goal_row(experiment, goal, runs) for goal in experiment.goals]
 
 
-def table(groups: list[list[Row]]) -> str:
-    """All rows as plain text, the experiments parted by a blank line."""
-    every = [HEADER] + [row.cells() for group in groups for row in group]
+def table(group: list[Row]) -> str:
+    """The rows of an experiment as plain text."""
+    every = [HEADER] + [row.cells() for row in group]
     widths = [max(len(cells[i]) for cells in every) for i in range(len(HEADER))]
     lines = [_line(HEADER, widths), _line(tuple("-" * w for w in widths), widths)]
-    for i, group in enumerate(groups):
-        lines += [""] * (i > 0) + [_line(row.cells(), widths) for row in group]
-    return "\n".join(lines)
+    return "\n".join(lines + [_line(row.cells(), widths) for row in group])
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:

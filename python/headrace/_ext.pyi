@@ -17,6 +17,8 @@ from headrace.errors import SlotFailure
 from headrace.io._limits import ImageLimits
 from headrace.io._ops import ArrayLike, Source
 
+VERSION: Final[str]
+
 @final
 class CPUBuffer:
     @property
@@ -522,7 +524,12 @@ class Bridge:
     def open(self, task: int, /) -> AsyncIterator[Any]: ...
     def done(self, task: int, result: Any, /) -> None: ...
     def fail(
-        self, task: int, exception: BaseException, fatal: bool = False, /
+        self,
+        task: int,
+        exception: BaseException,
+        fatal: bool = False,
+        again: bool = True,
+        /,
     ) -> None: ...
     def item(self, task: int, /) -> int: ...
     def release(self, task: int, /) -> None: ...

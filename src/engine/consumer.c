@@ -77,7 +77,8 @@ static void wake_for_room(struct hr_pipeline *p)
         int64_t now_ns = HR_SYS(now_ns)();
         hr__engine_pump_locked(p, now_ns, &after);
         hr__engine_wake_workers_locked(p, -1, now_ns, &after);
-    } else if (!p->ended) {
+    } else if (p->parked && !p->ended &&
+               !hr__engine_any_back_soon_locked(p, HR_SYS(now_ns)())) {
         hr__engine_wake_one_locked(p, &after);
     }
     hr__engine_unlock(p, &after);

@@ -199,12 +199,11 @@ static bool back_soon_locked(const struct hr_pipeline *p,
 
 /* The same of the workers, for a caller that is none or does no more. Whoever is at a
  * task that usually is short, but at this one for longer already, is not back soon. */
-static bool any_back_soon_locked(const struct hr_pipeline *p,
-                                 int64_t now_ns) HR_ENGINE_LOCKED
+bool hr__engine_any_back_soon_locked(const struct hr_pipeline *p, int64_t now_ns)
 {
     for (uint32_t i = 0; i < p->num_threads; i++) {
         const struct hr_worker *w = p->workers[i];
-        if (w->parked || w->lost)
+        if (w->parked || w->lost || !w->started)
             continue;
         if (w->stage < 0 ||
             (back_soon_locked(p, w->stage) && now_ns - w->since_ns < HR_WAKE_COST_NS))
@@ -222,11 +221,22 @@ static bool worth_waking_locked(const struct hr_pipeline *p, int its_stage,
     if (p->parked_count == p->working)
         return true;
     if (its_stage >= 0 ? !back_soon_locked(p, its_stage)
-                       : !any_back_soon_locked(p, now_ns))
+                       : !hr__engine_any_back_soon_locked(p, now_ns))
         return true;
     int stage = hr__sched_peek(p->sched, HR_LANES_NATIVE);
     int64_t ema_ns = p->stages[stage].ema_ns;
     return ema_ns == 0 || ema_ns * (int64_t)ready >= HR_WAKE_COST_NS;
+}
+
+/* The same for foreign work. Where only one may be in the language at a time, whoever is
+ * back soon may as well be that one. */
+static bool session_worth_waking_locked(const struct hr_pipeline *p,
+                                        int64_t now_ns) HR_ENGINE_LOCKED
+{
+    if (!hr__session_allowed_locked(p, now_ns) ||
+        hr__sched_peek(p->sched, hr__session_lanes_locked(p)) < 0)
+        return false;
+    return p->runtime->parallel || !hr__engine_any_back_soon_locked(p, now_ns);
 }
 
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
@@ -235,9 +245,8 @@ void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
     if (!p->parked)
         return;
     uint32_t ready = hr__sched_ready(p->sched, HR_LANES_NATIVE, 4);
-    bool native = ready > 0 && worth_waking_locked(p, its_stage, ready, now_ns);
-    if (native || (hr__session_allowed_locked(p, now_ns) &&
-                   hr__sched_peek(p->sched, hr__session_lanes_locked(p)) >= 0))
+    if ((ready > 0 && worth_waking_locked(p, its_stage, ready, now_ns)) ||
+        session_worth_waking_locked(p, now_ns))
         hr__engine_wake_one_locked(p, after);
 }
 

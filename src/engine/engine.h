@@ -240,6 +240,7 @@ struct hr_pipeline {
     uint32_t lost_count;    /* and how many of them are lost */
     struct hr_worker *lost; /* those that were replaced; kept for the next ones */
     bool started, cancelled, ended, joined;
+    bool waited; /* a stop has waited in vain */
     int64_t started_ns, ended_ns, foreign_progress_ns;
     uint32_t foreign_active; /* workers inside a session */
     bool runtime_dead;       /* attach was refused: the language is ending */
@@ -327,6 +328,9 @@ void hr__engine_wake_consumers_locked(struct hr_pipeline *p, int its_stage,
 void hr__engine_wake_workers_locked(struct hr_pipeline *p, int its_stage,
                                     int64_t now_ns,
                                     struct hr_after *after) HR_ENGINE_LOCKED;
+/* Is there a worker that will come by itself, sooner than a wake-up takes? */
+bool hr__engine_any_back_soon_locked(const struct hr_pipeline *p,
+                                     int64_t now_ns) HR_ENGINE_LOCKED;
 /* Wake the source helper if it is due. */
 void hr__engine_wake_helper_locked(struct hr_pipeline *p,
                                    struct hr_after *after) HR_ENGINE_LOCKED;

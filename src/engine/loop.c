@@ -6,6 +6,7 @@
 #include "engine/loop.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/sys.h"
 #include "base/banned.h"
@@ -80,7 +81,8 @@ enum hr_status hr__loop_start(struct hr_loop *loop, struct hr_error *err)
     int code = HR_SYS(thread_start)(&loop->thread, loop_main, loop);
     if (code)
         return hr_error_set(err, HR_ERR_THREAD, "pipeline", code,
-                            "the timer thread could not be started (errno %d)", code);
+                            "the timer thread could not be started: %s",
+                            strerror(code));
     loop->running = true;
     return HR_OK;
 }

@@ -13,7 +13,7 @@
 
 /* How many items a source may be ahead: one that may wait, and so shows how often it was
  * asked, and one over what is in memory (see source.c). */
-enum { READ_AHEAD = 16, READ_AHEAD_PROMPT = 256 };
+enum { READ_AHEAD = 16, READ_AHEAD_PROMPT = 1024 };
 #define OPEN_END UINT32_MAX
 
 enum hr_status hr__plan_connect(struct hr_plan *plan, uint32_t from, uint32_t to,

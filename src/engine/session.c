@@ -280,8 +280,10 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
     while (n > 0) {
         const struct hr_item *item = w->calls[0].item;
         int64_t asked_ns = *now_ns;
-        hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
-                               asked_ns);
+        int64_t index = item                      ? item->index
+                        : w->claims[0].stage == 0 ? p->source_index
+                                                  : -1;
+        hr__worker_note_locked(w, (int32_t)w->claims[0].stage, index, asked_ns);
         hr__trail_at(w, item, NULL);
         if (!w->attached) /* relaxed: for statistics */
             atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed);
@@ -351,12 +353,13 @@ int64_t hr__session_run_locked(struct hr_worker *w, int64_t now_ns,
     }
     hr__worker_note_locked(w, -1, -1, now_ns);
     hr__session_leave_locked(w);
-    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     if (w->attached) {
         hr__engine_unlock(p, after);
         p->runtime->detach(w->foreign_thread);
         w->attached = false;
         hr__engine_lock(p);
     }
+    /* Not before: it would wait for what we had, and be woken once more. */
+    hr__engine_wake_consumers_locked(p, -1, now_ns, after);
     return now_ns;
 }

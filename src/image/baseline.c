@@ -50,6 +50,7 @@ struct component {
     unsigned first; /* block of the MCU */
     int predictor;  /* DC of the block before */
     struct hr__dequant dequant;
+    struct hr__idct_blocks blocks; /* side by side: how far from each other */
 };
 
 struct hr__baseline {
@@ -75,7 +76,8 @@ struct hr__baseline {
     unsigned need_left;   /* MCUs of the row whose samples are needed */
     unsigned need_right;
     unsigned mcu_width; /* luma samples */
-    int16_t *coef;      /* CHUNK * HR_MCU_BLOCKS * 64, aligned to cache lines */
+    /* CHUNK * HR_MCU_BLOCKS * 64, aligned to cache lines; 0 between rows */
+    int16_t *coef;
 };
 
 bool hr__baseline_is_fast(void)
@@ -173,27 +175,46 @@ static void add_block(struct hr__baseline_mcu *mcu, const struct hr__codes *code
     mcu->blocks++;
 }
 
+/* Where the blocks of a component that lie side by side are. */
+static struct hr__idct_blocks lay_out(const struct component *c, size_t mcu_blocks)
+{
+    const size_t mcu = 64 * mcu_blocks;
+
+    if (c->h == 1)
+        return (struct hr__idct_blocks){.second = mcu, .next = {2 * mcu, 2 * mcu}};
+    if (c->h == 2)
+        return (struct hr__idct_blocks){.second = 64, .next = {mcu, mcu}};
+    return (struct hr__idct_blocks){.second = 64, .next = {128, mcu - 128}};
+}
+
 /* Blocks and tables of an MCU. */
 static bool plan_mcu(struct hr__baseline *b, const struct hr__baseline_header *header)
 {
     struct hr__baseline_mcu *mcu = &b->mcu;
+    const struct hr__codes *codes = NULL;
 
     mcu->groups = 0;
     mcu->blocks = 0;
     for (int i = 0; i < b->components; i++) {
         const struct hr__baseline_component *c = &header->component[i];
         struct component *own = &b->component[i];
-        const struct hr__codes *codes =
-            hr__codes_find(&b->cache, &header->dht[0][c->dc], &header->dht[1][c->ac]);
 
+        if (i == 0 || c->dc != c[-1].dc || c->ac != c[-1].ac)
+            codes = hr__codes_find(&b->cache, &header->dht[0][c->dc],
+                                   &header->dht[1][c->ac], b->size - b->at);
         if (codes == NULL)
             return false;
         own->first = mcu->blocks;
         own->predictor = 0;
-        hr__dequant_init(&own->dequant, header->quant[c->quant]);
+        if (i > 0 && c->quant == c[-1].quant)
+            own->dequant = own[-1].dequant;
+        else
+            hr__dequant_init(&own->dequant, header->quant[c->quant]);
         for (int k = own->h * own->v; k > 0; k--)
             add_block(mcu, codes);
     }
+    for (int i = 0; i < b->components; i++)
+        b->component[i].blocks = lay_out(&b->component[i], mcu->blocks);
     return true;
 }
 
@@ -280,7 +301,6 @@ bool hr__baseline_begin(struct hr__baseline *b, const uint8_t *data, size_t size
     b->need_right = b->mcus;
     b->restart = header.restart;
     b->next_marker = 0;
-    memset(b->coef, 0, COEF_BYTES);
     begin_segment(b);
     describe(b, &header, planes);
     return true;
@@ -295,49 +315,42 @@ void hr__baseline_need(struct hr__baseline *b, uint32_t left, uint32_t right)
 /* ---- rows ---- */
 
 /* DC coefficients come as differences; false: one is out of all range. */
-static bool add_up_dc(struct hr__baseline *b, unsigned n)
+static bool add_up_dc(struct hr__baseline *b, int16_t *coef, unsigned n)
 {
-    int16_t *coef = b->coef;
-    int beyond = 0;
+    const size_t mcu = (size_t)b->mcu.blocks * 64;
+    bool within = true;
 
-    for (unsigned m = 0; m < n; m++)
-        for (int i = 0; i < b->components; i++) {
-            struct component *c = &b->component[i];
+    for (int i = 0; i < b->components; i++) {
+        struct component *c = &b->component[i];
+        const size_t end = 64 * (size_t)(c->h * c->v);
+        const int most = c->dequant.dc_max;
+        int16_t *of_mcu = coef + 64 * (size_t)c->first;
+        int dc = c->predictor;
 
-            for (int k = c->h * c->v; k > 0; k--, coef += 64) {
-                c->predictor += coef[0];
-                coef[0] = (int16_t)c->predictor;
-                beyond |= c->predictor ^ coef[0];
+        for (unsigned m = 0; m < n; m++, of_mcu += mcu)
+            for (size_t k = 0; k < end; k += 64) {
+                dc += of_mcu[k];
+                of_mcu[k] = (int16_t)dc;
+                within &= -most <= dc && dc <= most;
             }
-        }
-    return beyond == 0;
-}
-
-/* The blocks that lie side by side in line y of the blocks of n MCUs; their number. */
-static int collect(const struct hr__baseline *b, const struct component *c, int y,
-                   int16_t *coef, unsigned n, int16_t **block)
-{
-    int count = 0;
-
-    for (unsigned m = 0; m < n; m++)
-        for (int x = 0; x < c->h; x++)
-            block[count++] = coef + 64 * (size_t)(m * b->mcu.blocks + c->first +
-                                                  (unsigned)(y * c->h + x));
-    return count;
+        c->predictor = dc;
+    }
+    return within;
 }
 
 /* The samples of n MCUs, the first of which is MCU `first` of the row. */
 static bool transform(struct hr__baseline *b, const struct component *c, int16_t *coef,
                       unsigned first, unsigned n, uint8_t *const *rows)
 {
-    int16_t *block[CHUNK * 4];
+    struct hr__idct_blocks blocks = c->blocks;
 
+    blocks.n = (int)n * c->h;
+    blocks.coef = coef + 64 * (size_t)c->first;
     for (int y = 0; y < c->v; y++) {
-        int count = collect(b, c, y, coef, n, block);
-
-        if (!b->idct(block, count, &c->dequant, rows + (size_t)y * 8,
+        if (!b->idct(blocks, &c->dequant, rows + (size_t)y * 8,
                      (size_t)first * 8 * (size_t)c->h))
             return false;
+        blocks.coef += 64 * (ptrdiff_t)c->h;
     }
     return true;
 }
@@ -366,14 +379,6 @@ static bool finish_chunk(struct hr__baseline *b, unsigned first, unsigned n,
     return true;
 }
 
-/* How many MCUs are decoded next, at MCU `first` of the row. */
-static unsigned chunk_of(const struct hr__baseline *b, unsigned first)
-{
-    unsigned n = b->mcus - first < CHUNK ? b->mcus - first : CHUNK;
-
-    return b->restart > 0 && b->left < n ? b->left : n;
-}
-
 static bool next_segment(struct hr__baseline *b)
 {
     if (!end_segment(b, RST0 + b->next_marker))
@@ -383,17 +388,35 @@ static bool next_segment(struct hr__baseline *b)
     return true;
 }
 
+/* The coefficients of the next n MCUs, from however many segments. */
+static bool decode_chunk(struct hr__baseline *b, unsigned n)
+{
+    int16_t *coef = b->coef;
+
+    while (n > 0) {
+        unsigned part = n;
+
+        if (b->restart > 0 && b->left == 0 && !next_segment(b))
+            return false;
+        if (b->restart > 0 && b->left < n)
+            part = b->left;
+        if (!b->decode(&b->bits, &b->mcu, coef, (int)part) || !add_up_dc(b, coef, part))
+            return false;
+        b->left -= part;
+        n -= part;
+        coef += (size_t)part * b->mcu.blocks * 64;
+    }
+    return true;
+}
+
 bool hr__baseline_row(struct hr__baseline *b, uint8_t *const *const *rows, int count)
 {
     for (unsigned first = 0, n; first < b->mcus; first += n) {
-        if (b->restart > 0 && b->left == 0 && !next_segment(b))
+        n = b->mcus - first < CHUNK ? b->mcus - first : CHUNK;
+        if (!decode_chunk(b, n) || !finish_chunk(b, first, n, rows, count)) {
+            memset(b->coef, 0, COEF_BYTES);
             return false;
-        n = chunk_of(b, first);
-        if (!b->decode(&b->bits, &b->mcu, b->coef, (int)n) || !add_up_dc(b, n))
-            return false;
-        b->left -= n;
-        if (!finish_chunk(b, first, n, rows, count))
-            return false;
+        }
     }
     return true;
 }

@@ -9,8 +9,13 @@
 
 #define LOOKUPS (1 << HR_LOOKUP_BITS)
 #define FIRST_BITS 7 /* of a first symbol's value: 127 at most */
+/* Of that of a second, whose code is within the window. */
+#define SECOND_BITS (HR_ENTRY_BITS - HR_LOOKUP_BITS)
 
-static const struct hr__entry rare = {.last = HR_RARE, .start = UINT8_MAX};
+/* Data of which decoding by single symbols would take longer than making pairs. */
+#define PAIR_BYTES 4096
+
+static const struct hr__entry rare = {.last = HR_RARE, .unused = 63};
 
 /* ---- the codes ---- */
 
@@ -81,96 +86,86 @@ static struct hr__entry single(const struct hr__code *code, unsigned symbol,
     };
 }
 
-static void fill(struct hr__entry *to, struct hr__entry entry, unsigned n)
+/* Mostly few: most codes are long. */
+static inline void fill(struct hr__entry *to, struct hr__entry entry, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++)
-        to[i] = entry;
+    for (; n >= 4; n -= 4, to += 4)
+        to[0].all = to[1].all = to[2].all = to[3].all = entry.all;
+    while (n-- > 0)
+        (to++)->all = entry.all;
 }
 
-/* `second` behind a first symbol of which `delta` tells: no field carries into the next,
- * so that they are added up all at once. */
-static struct hr__entry join(struct hr__entry second, struct hr__entry delta)
+/* The entries of a table, of single symbols. */
+static void fill_singles(struct hr__entry *to, const struct hr__code *code)
 {
-    uint64_t a;
-    uint64_t b;
-
-    memcpy(&a, &second, sizeof(a));
-    memcpy(&b, &delta, sizeof(b));
-    a += b;
-    memcpy(&second, &a, sizeof(a));
-    return second;
-}
-
-/* The windows that begin with the code of `alone` and one value of its: `spare` bits are
- * left for a second symbol. */
-static void fill_pairs(struct hr__entry *to, struct hr__entry alone, int value,
-                       unsigned spare, const struct hr__entry *seconds)
-{
-    const struct hr__entry delta = {
-        .length = alone.length,
-        .last = (uint8_t)(alone.last + 1),
-        .first = alone.last,
-        .value = (int8_t)value,
-        .start = alone.length,
-    };
-    const unsigned longest = HR_ENTRY_BITS - alone.length;
-
-    for (unsigned i = 0; i < 1U << spare; i++) {
-        struct hr__entry second = seconds[i << (HR_LOOKUP_BITS - spare)];
-        bool fits = second.start < spare && second.length <= longest;
-
-        to[i] = fits ? join(second, delta) : alone;
-    }
-}
-
-/* The windows that begin with a code. */
-static void fill_code(struct hr__entry *to, struct hr__entry alone, unsigned spare,
-                      const struct hr__entry *seconds)
-{
-    unsigned extra = 63U - alone.unused;
-
-    if (alone.last == HR_RARE || alone.end || extra >= spare || extra > FIRST_BITS) {
-        fill(to, alone, 1U << spare);
-        return;
-    }
-    spare -= extra;
-    for (unsigned raw = 0; raw < 1U << extra; raw++)
-        fill_pairs(to + (raw << spare), alone,
-                   extra > 0 ? hr__codes_extend(raw, extra) : 0, spare, seconds);
-}
-
-/* All entries. Without `seconds`: of single symbols. */
-static void fill_entries(struct hr__entry *to, const struct hr__code *code,
-                         const struct hr__entry *seconds)
-{
-    struct hr__entry *end = to + LOOKUPS;
+    const struct hr__entry *end = to + LOOKUPS;
     const uint8_t *symbol = code->symbol;
 
-    for (unsigned l = 1; l <= HR_LOOKUP_BITS; l++) {
-        unsigned spare = HR_LOOKUP_BITS - l;
-
-        for (unsigned i = 0; i < code->counts[l - 1]; i++, to += 1U << spare) {
-            struct hr__entry alone = single(code, *symbol++, l);
-
-            if (seconds == NULL)
-                fill(to, alone, 1U << spare);
-            else
-                fill_code(to, alone, spare, seconds);
-        }
-    }
+    for (unsigned l = 1; l <= HR_LOOKUP_BITS; l++)
+        for (unsigned i = 0; i < code->counts[l - 1]; i++, to += LOOKUPS >> l)
+            fill(to, single(code, *symbol++, l), LOOKUPS >> l);
     fill(to, rare, (unsigned)(end - to));
+}
+
+/* Put second symbols behind a first one, into its n entries. For each value of its,
+ * `spare` bits are left. Codes are in the order of their lengths, so the windows in which
+ * a second one fits come first. `delta` is what the first symbol adds to an entry of the
+ * second: no field carries into the next, so that they are added up all at once; a rare
+ * entry stays one. */
+static void pair(struct hr__entry *to, unsigned n, const struct hr__codes *codes,
+                 const struct hr__entry *seconds)
+{
+    const struct hr__entry alone = to[0];
+    unsigned extra = 63U - alone.unused;
+    unsigned spare = HR_LOOKUP_BITS - alone.length;
+    unsigned fit;
+
+    if (alone.last >= HR_RARE || alone.end || extra > FIRST_BITS ||
+        alone.length >= HR_LOOKUP_BITS)
+        return;
+    fit = codes->ac.limit[spare] >> (16 - spare);
+    for (unsigned raw = 0; raw < n >> spare; raw++, to += 1U << spare) {
+        const struct hr__entry delta = {
+            .length = alone.length,
+            .last = (uint8_t)(alone.last + 1),
+            .first = alone.last,
+            .value = (int8_t)(extra > 0 ? hr__codes_extend(raw, extra) : 0),
+            .start = alone.length,
+        };
+
+        for (unsigned i = 0; i < fit; i++)
+            to[i].all = delta.all + seconds[i << alone.length].all;
+    }
+}
+
+static void pair_all(struct hr__entry *to, const struct hr__code *code,
+                     const struct hr__codes *codes, const struct hr__entry *seconds)
+{
+    for (unsigned l = 1; l < HR_LOOKUP_BITS; l++)
+        for (unsigned i = 0; i < code->counts[l - 1]; i++, to += LOOKUPS >> l)
+            pair(to, LOOKUPS >> l, codes, seconds);
+}
+
+void hr__codes_pair(struct hr__codes *codes)
+{
+    struct hr__entry seconds[LOOKUPS];
+
+    for (unsigned i = 0; i < LOOKUPS; i++)
+        seconds[i].all =
+            codes->entry[i].unused >= 63 - SECOND_BITS ? codes->entry[i].all : rare.all;
+    pair_all(codes->entry, &codes->ac, codes, seconds);
+    pair_all(codes->entry + HR_ENTRY_END, &codes->dc, codes, seconds);
+    codes->paired = true;
 }
 
 bool hr__codes_build(struct hr__codes *codes, const struct hr__baseline_dht *dc,
                      const struct hr__baseline_dht *ac)
 {
-    struct hr__entry singles[LOOKUPS];
-
+    codes->paired = false;
     if (!prepare(&codes->dc, dc, false) || !prepare(&codes->ac, ac, true))
         return false;
-    fill_entries(singles, &codes->ac, NULL);
-    fill_entries(codes->entry, &codes->ac, singles);
-    fill_entries(codes->entry + HR_ENTRY_END, &codes->dc, singles);
+    fill_singles(codes->entry, &codes->ac);
+    fill_singles(codes->entry + HR_ENTRY_END, &codes->dc);
     return true;
 }
 
@@ -205,38 +200,60 @@ static struct hr__codes *look_up(const struct hr__codes_cache *cache,
     return NULL;
 }
 
-/* The place of the tables that were not asked for the longest. */
-static struct hr__codes **oldest(struct hr__codes_cache *cache)
+/* Whether x is to go rather than y: first those that came once only, for little data. */
+static bool is_older(const struct hr__codes *x, const struct hr__codes *y)
 {
-    struct hr__codes **old = &cache->kept[0];
+    if (x->paired != y->paired)
+        return y->paired;
+    return x->used_at < y->used_at;
+}
+
+/* The place for new tables; there is one, as more are kept than a picture has. */
+static struct hr__codes **choose_place(struct hr__codes_cache *cache)
+{
+    struct hr__codes **old = NULL;
 
     for (int i = 0; i < HR_CODES_KEPT; i++) {
-        if (cache->kept[i] == NULL)
-            return &cache->kept[i];
-        if (cache->kept[i]->used_at < (*old)->used_at)
-            old = &cache->kept[i];
+        struct hr__codes **place = &cache->kept[i];
+
+        if (*place == NULL) /* in the order of places, and none is given up */
+            return old != NULL && !(*old)->paired ? old : place;
+        if (((*place)->used_at == 0 ||
+             (*place)->used_at + HR_CODES_OF_PICTURE <= cache->clock) &&
+            (old == NULL || is_older(*place, *old)))
+            old = place;
     }
     return old;
 }
 
+static struct hr__codes *make(struct hr__codes_cache *cache,
+                              const struct hr__baseline_dht *dc,
+                              const struct hr__baseline_dht *ac)
+{
+    struct hr__codes **place = choose_place(cache);
+
+    if (*place == NULL)
+        *place = hr__malloc(sizeof(**place));
+    if (*place == NULL)
+        return NULL;
+    (*place)->used_at = 0;
+    return hr__codes_build(*place, dc, ac) ? *place : NULL;
+}
+
 const struct hr__codes *hr__codes_find(struct hr__codes_cache *cache,
                                        const struct hr__baseline_dht *dc,
-                                       const struct hr__baseline_dht *ac)
+                                       const struct hr__baseline_dht *ac, size_t size)
 {
     struct hr__codes *codes = look_up(cache, dc, ac);
+    bool known = codes != NULL;
 
-    if (codes == NULL) {
-        struct hr__codes **place = oldest(cache);
-
-        if (*place == NULL)
-            *place = hr__malloc(sizeof(**place));
-        codes = *place;
-        if (codes == NULL)
-            return NULL;
-        codes->used_at = 0;
-        if (!hr__codes_build(codes, dc, ac))
-            return NULL;
-    }
+    if (!known)
+        codes = make(cache, dc, ac);
+    if (codes == NULL)
+        return NULL;
+    /* What came twice will come again. */
+    if (!codes->paired && (known || size >= PAIR_BYTES))
+        hr__codes_pair(codes);
     codes->used_at = ++cache->clock;
     return codes;
 }

@@ -22,16 +22,23 @@
  * The fields are bytes because a load of a byte costs one instruction, and getting it out
  * of a register two or three. */
 struct hr__entry {
-    uint8_t length; /* bits of all of it, those of the value of `last` included */
-    uint8_t last;   /* how far behind the current position `last` is put, or HR_RARE */
-    uint8_t first;  /* the same of `first` */
-    int8_t value;   /* of `first`, 0 when there is none */
-    uint8_t start;  /* bits before the value of `last`, less 1 */
-    uint8_t unused; /* 63 - bits of that value */
-    uint16_t end;   /* HR_ENTRY_END when `last` ends the block, else 0 */
+    union {
+        struct {
+            uint8_t
+                length;   /* bits of all of it, those of the value of `last` included */
+            uint8_t last; /* how far behind the current position `last` is put */
+            uint8_t first;  /* the same of `first` */
+            int8_t value;   /* of `first`, 0 when there is none */
+            uint8_t start;  /* bits before the value of `last`, less 1 */
+            uint8_t unused; /* 63 - bits of that value */
+            uint16_t end;   /* HR_ENTRY_END when `last` ends the block, else 0 */
+        };
+        uint64_t all; /* to copy it, and to add it up */
+    };
 };
 
-#define HR_RARE 64 /* look elsewhere: the other fields mean nothing */
+/* In a rare entry `last` has this bit; look elsewhere, the other fields mean nothing. */
+#define HR_RARE 64
 /* Its low 8 bits fill up a position in a block; and where the table for the next symbol
  * begins, behind that for the AC symbols. */
 #define HR_ENTRY_END 0x4ff
@@ -52,13 +59,17 @@ struct hr__codes {
     struct hr__entry entry[HR_ENTRY_END + (1 << HR_LOOKUP_BITS)];
     struct hr__code dc;
     struct hr__code ac;
-    uint64_t used_at; /* owned by the cache */
+    /* owned by the cache */
+    bool paired;
+    uint64_t used_at;
 };
 
-/* Make the tables. False when the codes are not a prefix code that the standard allows
- * (a code of all ones is not), or a DC symbol is above 11. */
+/* Make the tables, with one symbol in each entry. False when the codes are not a prefix
+ * code that the standard allows (a code of all ones is not), or a DC symbol is above 11. */
 bool hr__codes_build(struct hr__codes *codes, const struct hr__baseline_dht *dc,
                      const struct hr__baseline_dht *ac);
+/* Put second symbols into the entries. */
+void hr__codes_pair(struct hr__codes *codes);
 
 /* The value that `size` extra bits stand for; 1 <= size <= 15. */
 static inline int hr__codes_extend(unsigned raw, unsigned size)
@@ -71,6 +82,7 @@ static inline int hr__codes_extend(unsigned raw, unsigned size)
 void hr__codes_fill_extended(int16_t extended[HR_EXTENDED_COUNT]);
 
 #define HR_CODES_KEPT 8
+#define HR_CODES_OF_PICTURE 3 /* a component's each */
 
 /* A worker's tables, found again by the bytes that they were made of; zero-initialised.
  * Most files of a data set have the same ones. */
@@ -79,11 +91,12 @@ struct hr__codes_cache {
     uint64_t clock;
 };
 
-/* The tables for these two, valid until HR_CODES_KEPT others were asked for; NULL when
- * there is no memory, or hr__codes_build refuses them. */
+/* The tables for these two, valid until HR_CODES_OF_PICTURE others were asked for; NULL when
+ * there is no memory, or hr__codes_build refuses them. `size`: of the data to decode. For
+ * little data that comes with tables of its own, pairs are not worth making. */
 const struct hr__codes *hr__codes_find(struct hr__codes_cache *cache,
                                        const struct hr__baseline_dht *dc,
-                                       const struct hr__baseline_dht *ac);
+                                       const struct hr__baseline_dht *ac, size_t size);
 void hr__codes_cache_fini(struct hr__codes_cache *cache);
 
 #endif

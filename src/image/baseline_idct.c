@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/baseline_codes.h"
 #include "base/banned.h"
 
 #define FIXED_BITS 13 /* of the constants */
@@ -12,43 +13,48 @@
 /* ---- the range ----
  *
  * libjpeg's SIMD code keeps dequantised coefficients, and the results of the first pass,
- * in 16 bits, and adds results 0 and 4, 1 and 5, 3 and 7 of a row in 16 bits. A result is
- * at most 4 * 1.3871 * (the sum of the magnitudes in its column). So all is well when
- * such pairs of columns have magnitudes of 32767 / 5.5484 = 5905 in all, and single ones
- * too. Blocks of 8-bit samples have at most 4 * 1024 before quantisation (Parseval's
- * theorem and Cauchy's inequality over 16 coefficients).
+ * in 16 bits, and adds inputs 0 and 4, 1 and 5, 3 and 7 of either pass in 16 bits. Other
+ * sums have 32 bits and cannot leave them: constants of 61213 in all times 32768. So its
+ * results are the right ones where
  *
- * To sum up for every block costs too much; so first each coefficient is compared with a
- * limit of its own: 1030 for DC and 320 for others, 1030 + 15 * 320 < 5905. Edges in
- * photographs exceed it at times; then the sums are made. */
-#define PAIR_MAX 5905
-#define DC_MAX 1030
-#define AC_MAX 320
+ *  - products with the quantisation fit into 16 bits, and
+ *  - results of the first pass have 15: then the sums at the head of the second do fit.
+ *    Those of the first do as well: an input is 1/32 of a sum of the eight results times
+ *    at most 1.3871, so at most 5682 if they are at most 16383.
+ *
+ * The pictures' own values are far below: 8-bit samples have coefficients of 1024 or so,
+ * and results of the first pass of 4 times the sum of a few of them. */
+
+static unsigned largest_of(const uint16_t quant[64])
+{
+    unsigned largest = 1;
+
+    for (int i = 0; i < 64; i++)
+        largest = quant[i] > largest ? quant[i] : largest;
+    return largest;
+}
 
 void hr__dequant_init(struct hr__dequant *dequant, const uint16_t quant[64])
 {
-    for (int i = 0; i < 64; i++) {
-        unsigned most = i == 0 ? DC_MAX : AC_MAX;
-        unsigned limit = quant[i] == 0 ? UINT16_MAX : most / quant[i];
+    unsigned largest = largest_of(quant);
+    unsigned bits = HR_VALUE_BITS;
 
-        dequant->factor[i] = (int16_t)quant[i];
-        dequant->limit[i] = (uint16_t)limit;
-    }
+    for (int y = 0; y < 8; y++)
+        for (int x = 0; x < 8; x++)
+            dequant->factor[y][x] = dequant->factor[y][8 + x] =
+                (int16_t)quant[8 * y + x];
+    while (((1U << bits) - 1) * largest > INT16_MAX)
+        bits--;
+    dequant->large = bits == HR_VALUE_BITS ? 0 : (uint16_t)(UINT16_MAX << bits);
+    dequant->dc_max = quant[0] > 0 ? INT16_MAX / quant[0] : INT16_MAX;
 }
 
-bool hr__idct_within_range(const int16_t *block, const struct hr__dequant *dequant)
+bool hr__idct_fits(const int16_t *block, const struct hr__dequant *dequant)
 {
-    int32_t sum[8] = {0};
-
-    for (int i = 0; i < 64; i++) {
-        int32_t magnitude = abs(block[i] * dequant->factor[i]);
-
-        if (magnitude > PAIR_MAX)
+    for (int i = 0; i < 64; i++)
+        if (abs(block[i] * dequant->factor[i / 8][i % 8]) > INT16_MAX)
             return false;
-        sum[i & 7] += magnitude;
-    }
-    return sum[0] + sum[4] <= PAIR_MAX && sum[1] + sum[5] <= PAIR_MAX &&
-           sum[3] + sum[7] <= PAIR_MAX && sum[2] <= PAIR_MAX && sum[6] <= PAIR_MAX;
+    return true;
 }
 
 /* ---- the transform ---- */
@@ -89,18 +95,21 @@ static uint8_t to_sample(int32_t x)
     return x > 255 ? 255 : (uint8_t)x;
 }
 
-static void transform_block(const int16_t *block, const struct hr__dequant *dequant,
+static bool transform_block(const int16_t *block, const struct hr__dequant *dequant,
                             uint8_t *const *rows, size_t x0)
 {
     int32_t work[64];
     int32_t line[8];
 
     for (int i = 0; i < 64; i++)
-        work[i] = block[i] * dequant->factor[i];
+        work[i] = block[i] * dequant->factor[i / 8][i % 8];
     for (int x = 0; x < 8; x++) {
         transform(work + x, 8, line);
-        for (int y = 0; y < 8; y++)
+        for (int y = 0; y < 8; y++) {
             work[8 * y + x] = descale(line[y], FIXED_BITS - PASS1_BITS);
+            if (abs(work[8 * y + x]) > HR_IDCT_MIDDLE_MAX)
+                return false;
+        }
     }
     for (int y = 0; y < 8; y++) {
         transform(work + 8 * (size_t)y, 1, line);
@@ -108,17 +117,23 @@ static void transform_block(const int16_t *block, const struct hr__dequant *dequ
             rows[y][x0 + (size_t)x] =
                 to_sample(descale(line[x], FIXED_BITS + PASS1_BITS + 3));
     }
+    return true;
 }
 
-bool hr__baseline_idct_portable(int16_t *const *block, int n,
+bool hr__baseline_idct_portable(struct hr__idct_blocks blocks,
                                 const struct hr__dequant *dequant, uint8_t *const *rows,
                                 size_t x)
 {
-    for (int i = 0; i < n; i++, x += 8) {
-        if (!hr__idct_within_range(block[i], dequant))
+    int16_t *pair = blocks.coef;
+
+    for (int i = 0; i < blocks.n; i++, x += 8) {
+        int16_t *block = i & 1 ? pair + blocks.second : pair;
+
+        if (!hr__idct_fits(block, dequant) || !transform_block(block, dequant, rows, x))
             return false;
-        transform_block(block[i], dequant, rows, x);
-        memset(block[i], 0, 64 * sizeof(int16_t));
+        memset(block, 0, 64 * sizeof(int16_t));
+        if (i & 1)
+            pair += blocks.next[i >> 1 & 1];
     }
     return true;
 }

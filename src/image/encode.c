@@ -86,13 +86,17 @@ static enum hr_status read_shape(const struct hr_array *array, struct hr__drawin
                             o->format == HR_PNG ? " or uint16" : "",
                             hr_dtype_name(dtype));
     if (ndim != 2 && ndim != 3)
-        return bad(err, "expected (H, W) or (H, W, C) pixels, dimensions", ndim);
+        return bad(err, "expected (H, W) or (H, W, C) pixels, of 2 or 3 dimensions",
+                   ndim);
     if (channels < 1 || channels > 4 || (channels == 2 && o->format != HR_PNG))
         return bad(err, "expected 1, 3 or 4 channels", channels);
     if (channels == 4 && o->format == HR_JPEG)
         return bad(err, "JPEG has no alpha, expected 1 or 3 channels", channels);
     if (shape[0] < 1 || shape[1] < 1)
-        return bad(err, "the picture has no pixels, height", shape[0]);
+        return hr_error_set(
+            err, HR_ERR_ARG, "image", 0,
+            "encode_image: the picture has no pixels: it is %lld x %lld",
+            (long long)shape[1], (long long)shape[0]);
     if (shape[0] > side_max(o->format) || shape[1] > side_max(o->format))
         return hr_error_set(
             err, HR_ERR_LIMIT, "image", 0,

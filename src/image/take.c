@@ -143,11 +143,11 @@ enum hr_status hr__take_check(const struct hr_image_options *o, const char *who,
                             "%s: flip must be 0 … 1, got %g", who, o->flip);
     if (o->crop == HR_CROP_RANDOM && !is_range(o->scale, 1e-9, 1))
         return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "%s: scale must rise within 0 … 1, got %g, %g", who,
+                            "%s: scale must rise within 1e-9 … 1, got %g, %g", who,
                             o->scale[0], o->scale[1]);
     if (o->crop == HR_CROP_RANDOM && !is_range(o->ratio, 1e-6, 1e6))
         return hr_error_set(err, HR_ERR_ARG, "image", 0,
-                            "%s: ratio must rise and be above 0, got %g, %g", who,
+                            "%s: ratio must rise within 1e-6 … 1e6, got %g, %g", who,
                             o->ratio[0], o->ratio[1]);
     if (o->resize_size < 0 || o->resize_size > HR_TARGET_MAX)
         return hr_error_set(err, HR_ERR_ARG, "image", 0,

@@ -197,7 +197,7 @@ def test_save_image_that_cannot(tmp_path):
     [
         (RGBA, {}, ValueError, "JPEG has no alpha, expected 1 or 3 channels, got 4"),
         (RGBA[:, :, :2], {}, ValueError, "expected 1, 3 or 4 channels, got 2"),
-        (RGB[None], {}, ValueError, "pixels, dimensions, got 4"),
+        (RGB[None], {}, ValueError, "pixels, of 2 or 3 dimensions, got 4"),
         (RGB[:0], {}, ValueError, "the picture has no pixels"),
         (RGB.astype(np.uint16), {}, TypeError, "expected uint8 pixels, got uint16"),
         (

@@ -156,6 +156,18 @@ def test_out_must_not_share_memory_with_the_pictures(first: int) -> None:
     assert np.shares_memory(np.asarray(apart), rows)
 
 
+@pytest.mark.parametrize("size", [np.int64(7), [np.int64(7)], (7, 7), np.array([7, 7])])
+def test_sizes_of_all_kinds(size: object) -> None:
+    got = headrace.io.center_crop(IMAGES["colour"], size)
+    assert got.shape[:2] == (7, 7)
+
+
+@pytest.mark.parametrize("size", [(), (1, 2, 3)])
+def test_what_is_no_size(size: object) -> None:
+    with pytest.raises(ValueError, match="must be one number or .height, width., not"):
+        headrace.io.center_crop(IMAGES["colour"], size)
+
+
 def run(image: np.ndarray, op: object) -> np.ndarray:
     pipeline = (
         PipelineBuilder().add_source([image]).pipe(op).add_sink(1).build(num_threads=1)

@@ -15,6 +15,8 @@ from PIL import Image
 from headrace import _ext
 from headrace.errors import FormatError, LimitError, SlotFailure
 from headrace.io import (
+    CenterCrop,
+    RandomResizedCrop,
     image_info,
     load_image,
     load_image_batch,
@@ -412,6 +414,11 @@ def test_a_picture_without_pixels(function, width, height):
         ({"limits": {}}, TypeError, "limits must be an ImageLimits or None, not dict"),
         ({"crop": (0, 0, 4, "x")}, TypeError, "(top, left, height, width) of ints"),
         ({"crop": (0, 0, 4, 4.5)}, TypeError, "of ints, not float"),
+        ({"crop": RandomResizedCrop(scale=5)}, TypeError, "scale must be two numbers"),
+        ({"crop": RandomResizedCrop(("a", 1))}, TypeError, "scale must be two numbers"),
+        ({"crop": RandomResizedCrop((1,))}, ValueError, "two numbers, not (1,)"),
+        ({"crop": CenterCrop("x")}, TypeError, "resize_size must be an int, not str"),
+        ({"crop": CenterCrop(70_000)}, ValueError, "resize_size must be at most 65535"),
         ({"flip": "x"}, TypeError, "flip must be a bool or a probability, not str"),
         ({"flip": np.float32(1.5)}, ValueError, "flip must be 0 to 1"),
     ],
@@ -423,6 +430,26 @@ def test_arguments_of_the_wrong_kind_are_named(arguments, error, text):
             load(src if load is load_image else [src], **arguments)
     with pytest.raises(error, match=re.escape(text)):
         PipelineBuilder().pipe(partial(load_image, **arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"index": None}, "index must be an int, not NoneType"),
+        ({"index": 0.5}, "index must be an int, not float"),
+        ({"out": 5}, "out: expected an array"),
+        ({"out": np.zeros((4, 8, 3), np.uint8)[::2]}, "out: expected a C-contiguous"),
+    ],
+)
+def test_arguments_of_direct_calls_are_named(arguments, text):
+    with pytest.raises(TypeError, match=re.escape(text)):
+        load_image(DATA / "ok.jpg", **arguments)
+
+
+@pytest.mark.parametrize("index", [2**63, 2**70, -(2**63)])
+def test_an_index_has_its_range(index):
+    with pytest.raises(ValueError, match="index must be at"):
+        load_image(DATA / "ok.jpg", index=index)
 
 
 @pytest.mark.parametrize("flip", [np.float32(1), np.int64(1), np.bool_(True)])

@@ -312,7 +312,7 @@ def test_c2_memory_is_bounded_by_the_plan():
 
 
 def test_how_far_a_source_is_ahead():
-    """16 items of one that may wait, 256 of what is in memory anyway."""
+    """16 items of one that may wait, 1,024 of what is in memory anyway."""
     made = []
 
     def source():
@@ -332,7 +332,7 @@ def test_how_far_a_source_is_ahead():
 
     with build(range(1000), _ext.noop_op(), sink=1).auto_stop() as pipeline:
         wait_until(lambda: pipeline.stats().stages[1].queued > 32)
-        assert pipeline.stats().stages[1].capacity == 256
+        assert pipeline.stats().stages[1].capacity == 1024
         assert list(pipeline) == list(range(1000))
 
 

@@ -197,7 +197,7 @@ def test_the_bound_holds_across_paths():
         time.sleep(0.002)
     time.sleep(0.05)
     assert begun == [0]
-    assert next(source) < 256 + 64  # the read-ahead, and the channels of one path
+    assert next(source) < 1024 + 64  # the read-ahead, and the channels of one path
     go_on.set()
     pipeline.stop()
 

@@ -36,15 +36,20 @@ int hrpy_box(PyObject *arg, const char *what, struct hr_box *out)
 static int read_pair(PyObject *arg, const char *name, double out[2])
 {
     PyObject *value = PyObject_GetAttrString(arg, name);
-    PyObject *items = value ? PySequence_Tuple(value) : NULL;
+
+    if (!value)
+        return -1;
+    PyObject *items = PySequence_Tuple(value);
     int good = items && PyTuple_GET_SIZE(items) == 2;
 
-    for (Py_ssize_t i = 0; good && i < 2; i++)
+    for (Py_ssize_t i = 0; good && i < 2 && !PyErr_Occurred(); i++)
         out[i] = PyFloat_AsDouble(PyTuple_GET_ITEM(items, i));
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Format(PyExc_TypeError, "%s must be two numbers, not %R", name, value);
+    else if (items && !good)
+        PyErr_Format(PyExc_ValueError, "%s must be two numbers, not %R", name, value);
     Py_XDECREF(items);
-    Py_XDECREF(value);
-    if (items && !good)
-        PyErr_Format(PyExc_ValueError, "%s must be two numbers", name);
+    Py_DECREF(value);
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -53,16 +58,12 @@ static int read_centre(PyObject *arg, struct hr_image_options *out)
     PyObject *size = PyObject_GetAttrString(arg, "resize_size");
 
     out->crop = HR_CROP_CENTER;
-    if (size && size != Py_None)
-        out->resize_size = PyLong_AsLongLong(size);
-    Py_XDECREF(size);
-    if (PyErr_Occurred())
+    if (!size)
         return -1;
-    if (out->resize_size >= 0 && out->resize_size <= 65535)
-        return 0;
-    PyErr_Format(PyExc_ValueError, "resize_size must be 1 to 65535, not %lld",
-                 (long long)out->resize_size);
-    return -1;
+    int failed = size != Py_None &&
+                 hrpy_image_number(size, "resize_size", 0, 65535, &out->resize_size);
+    Py_DECREF(size);
+    return failed ? -1 : 0;
 }
 
 /* One box for each slot. */

@@ -282,18 +282,34 @@ int hrpy_image_options(PyObject *const *values, struct hrpy_slots *slots,
     return read_flag(road[1], &out->draft);
 }
 
+/* Put the argument's name before the text of the TypeError that is set. */
+static void name_argument(const char *name)
+{
+    PyObject *type, *value, *traceback;
+
+    if (!PyErr_ExceptionMatches(PyExc_TypeError))
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_Format(PyExc_TypeError, "%s: %S", name, value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
 int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
                       struct hr_image_options *options, struct hr_value *into)
 {
     if (values[0]) {
-        options->index = PyLong_AsLongLong(values[0]);
-        if (PyErr_Occurred())
+        if (hrpy_image_number(values[0], "index", -INT64_MAX / 2, INT64_MAX / 2,
+                              &options->index))
             return -1;
     }
     if (!values[1] || values[1] == Py_None)
         return 0;
-    if (hrpy_import_memory(state, values[1], into))
+    if (hrpy_import_memory(state, values[1], into)) {
+        name_argument("out");
         return -1;
+    }
     options->into = hr_value_peek_array(into);
     return 0;
 }

@@ -43,7 +43,8 @@ static int module_exec(PyObject *module)
         PyErr_NoMemory();
         return -1;
     }
-    if (hrpy_type_add(module, &hrpy_buffer_spec, &state->buffer_type) ||
+    if (PyModule_AddStringConstant(module, "VERSION", hr_version()) ||
+        hrpy_type_add(module, &hrpy_buffer_spec, &state->buffer_type) ||
         hrpy_type_add(module, &hrpy_op_spec, &state->op_type) ||
         PyModule_AddFunctions(module, hrpy_io_methods) ||
         PyModule_AddFunctions(module, hrpy_load_methods) ||

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sized
 from typing import TYPE_CHECKING
 
 from headrace import _ext
@@ -123,12 +125,12 @@ def crop(
 
 def _sides(size: int | Sequence[int]) -> tuple[int, int]:
     """Height and width of torchvision's sizes."""
-    if isinstance(size, int):
-        return size, size
-    if len(size) == 1:
-        return size[0], size[0]
-    height, width = size
-    return height, width
+    if not isinstance(size, Sized):
+        return operator.index(size), operator.index(size)
+    sides = tuple(size)
+    if len(sides) not in (1, 2):
+        raise ValueError(f"a size must be one number or (height, width), not {size!r}")
+    return sides[0], sides[-1]
 
 
 def _center_crop_op(*, output_size: int | Sequence[int]) -> _ext.Op:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headrace import _ext
 from headrace.pipeline._aggregators import Aggregator, Collate
-from headrace.pipeline._async import start_loop
 from headrace.pipeline._failures import note_stage, too_many_failures
 from headrace.pipeline._length import Length
 from headrace.pipeline._merge import Merge
@@ -36,6 +35,7 @@ from headrace.pipeline._stages import (
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import (
         AsyncIterable,
         Callable,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from concurrent.futures import Executor
 
+    from headrace._ext import Bridge
     from headrace.pipeline._policy import OnError, Retry
     from headrace.pipeline._stages import Key, MaxFailures, Stage
 
@@ -186,8 +187,10 @@ class PipelineBuilder:
                 operations told to end; other calls, and those that do not end in as
                 long again (0.1 to 1 s), are *given up*: a fresh thread takes over, what
                 they return is dropped, and they are not tried again. At 256 such
-                threads the run ends. No help where the GIL is held; not with an
-                ``executor``.
+                threads the run ends. No help where the GIL is held. In an ``executor``
+                a call is given up at once, and keeps its thread or process: the
+                executor has one less, and when none is left the run ends. Python itself
+                waits for an executor's threads when it exits.
 
         Raises:
             ValueError: An argument is out of range, or two contradict each other.
@@ -198,8 +201,6 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
-        if timeout is not None and executor is not None:
-            raise ValueError("timeout: a call in an executor can't be given up")
         if on_error == "raise" and max_failures is not None:
             raise ValueError("with on_error='raise' there is no max_failures")
         name = op_name(op) if name is None else check_text("name", name)
@@ -375,13 +376,20 @@ class PipelineBuilder:
             note_stage,
             too_many_failures,
             inner._engine if isinstance(inner, Pipeline) else None,
-            start_loop,
+            _start_loop,
         )
         if interval > 0:
             engine.report_every(interval, Reporter())
         return Pipeline(
             engine, self._describe(), self._source, Length(self._source, self._stages)
         )
+
+
+def _start_loop(bridge: Bridge) -> threading.Thread | None:
+    """Start the thread of the event loop; asyncio is imported when one is needed."""
+    from headrace.pipeline._async import start_loop  # noqa: PLC0415
+
+    return start_loop(bridge)
 
 
 def _check_paths(paths: Any) -> list[PipelineBuilder]:

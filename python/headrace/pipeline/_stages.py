@@ -12,7 +12,6 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from headrace._ext import Op
-from headrace.pipeline._executor import adapt
 from headrace.pipeline._numbers import as_float, as_int
 from headrace.pipeline._per_worker import PerWorker
 
@@ -300,6 +299,8 @@ def resolve_op(
 ) -> tuple[Callable[[Any], Any] | Op, Kind]:
     """Return what runs for each item, and how."""
     if executor is not None:
+        from headrace.pipeline._executor import adapt  # noqa: PLC0415 (asyncio)
+
         return adapt(*_python_op(op), executor, name)
     native = _native_op(op)
     return _python_op(op) if native is None else (native, "native")

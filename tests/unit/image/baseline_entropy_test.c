@@ -207,6 +207,8 @@ static void plan(void)
         dc.symbols = dc_codes[g].symbols;
         ac.symbols = ac_codes[g].symbols;
         HR_REQUIRE(hr__codes_build(&tables[g], &dc, &ac));
+        if (below(4) > 0)
+            hr__codes_pair(&tables[g]);
         mcu.group[g].codes = &tables[g];
         mcu.group[g].blocks = blocks < most ? blocks : most;
         mcu.blocks += (unsigned)mcu.group[g].blocks;
@@ -320,10 +322,59 @@ static void wrong_data_is_refused(void)
     }
 }
 
+/* ---- the cache ---- */
+
+static const uint8_t one_size[17] = {1, [16] = 0};
+
+/* Different codes for different n. */
+static const struct hr__codes *find(struct hr__codes_cache *cache, unsigned n,
+                                    size_t size)
+{
+    const uint8_t ac[18] = {1, 1, [16] = 0x00, (uint8_t)(1 + n)};
+
+    return hr__codes_find(cache, &(struct hr__baseline_dht){one_size, 1},
+                          &(struct hr__baseline_dht){ac, 2}, size);
+}
+
+static void tables_are_found_again(void)
+{
+    static const uint8_t full[18] = {2, [16] = 0x01, 0x00};
+    struct hr__codes_cache cache = {0};
+    const struct hr__codes *first;
+
+    for (int i = 0; i < 3 * HR_CODES_KEPT; i++)
+        HR_CHECK(hr__codes_find(&cache, &(struct hr__baseline_dht){one_size, 1},
+                                &(struct hr__baseline_dht){full, 2}, 9) == NULL);
+    first = find(&cache, 0, 9);
+    HR_REQUIRE(first != NULL);
+    HR_CHECK(!first->paired); /* too little data */
+    HR_CHECK(find(&cache, 0, 9) == first);
+    HR_CHECK(first->paired); /* but they came again */
+    HR_CHECK(find(&cache, 1, 1 << 20)->paired);
+    /* what comes once only does not drive out what came twice */
+    for (unsigned n = 10; n < 100; n += HR_CODES_OF_PICTURE) {
+        const struct hr__codes *of_picture[HR_CODES_OF_PICTURE];
+
+        for (unsigned i = 0; i < HR_CODES_OF_PICTURE; i++)
+            of_picture[i] = find(&cache, n + i, 9);
+        for (unsigned i = 0; i < HR_CODES_OF_PICTURE; i++) {
+            HR_REQUIRE(of_picture[i] != NULL);
+            HR_CHECK_EQ_INT(of_picture[i]->ac.symbol[1], 1 + n + i);
+        }
+    }
+    HR_CHECK(find(&cache, 0, 9) == first);
+    /* and what came often, goes at last */
+    for (unsigned n = 100; n < 100 + HR_CODES_KEPT; n++)
+        HR_CHECK(find(&cache, n, 1 << 20) != NULL);
+    HR_CHECK(!find(&cache, 0, 9)->paired);
+    hr__codes_cache_fini(&cache);
+}
+
 static const struct hr_test tests[] = {
     HR_TEST(what_was_written_is_read),
     HR_TEST(impossible_codes_are_refused),
     HR_TEST(wrong_data_is_refused),
+    HR_TEST(tables_are_found_again),
 };
 
 int main(int argc, char **argv)
