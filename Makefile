@@ -31,6 +31,10 @@ test: setup ## the C tests and the Python tests
 	python -m pytest -q || status=1
 	exit $$status
 
+.PHONY: sheet
+sheet: setup ## a scene in every format, by every option: look at build/sheet.png
+	@python tests/python/image_sheet.py build/sheet.png
+
 .PHONY: plain
 plain: setup ## the C tests of pictures, built without the optional libraries
 	@tools/build plain

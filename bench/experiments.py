@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench import b1, b2, b3, b4, b5, b8, b9, b10, b11, b12
+from bench import b1, b2, b3, b4, b5, b8, b9, b10, b11, b12, b13
 
 if TYPE_CHECKING:
     from bench.common import Experiment
@@ -24,5 +24,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         b10.EXPERIMENT,
         b11.EXPERIMENT,
         b12.EXPERIMENT,
+        b13.EXPERIMENT,
     )
 }

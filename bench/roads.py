@@ -1,7 +1,7 @@
-"""How far the planes of a JPEG lead from its RGB: the table of docs/images.md.
+"""How far a picture's planes lead from its RGB: the table of docs/images.md.
 
 Run as ``python -m bench.roads`` where headrace, Pillow and NumPy are installed, after
-``tools/fetch_photos``. Each photograph is encoded as JPEG, loaded at 224×224 with
+``tools/fetch_photos``. Each photograph is encoded by Pillow, loaded at 224×224 with
 ``exact=False`` and ``exact=True``, and the two are compared.
 """
 
@@ -21,19 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIDE = 224
-# Pillow's numbers for them.
-SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "JPEG 4:2:0 q90": ("JPEG", {"quality": 90, "subsampling": 2}),
+    "JPEG 4:4:4 q90": ("JPEG", {"quality": 90, "subsampling": 0}),
+    "JPEG 4:2:0 q75": ("JPEG", {"quality": 75, "subsampling": 2}),
+    "WebP q80": ("WEBP", {"quality": 80}),
+    "AVIF 4:2:0 q80": ("AVIF", {"quality": 80, "subsampling": "4:2:0", "speed": 8}),
+    "AVIF 4:4:4 q80": ("AVIF", {"quality": 80, "subsampling": "4:4:4", "speed": 8}),
+}
 
 
-def encoded(quality: int, subsampling: str) -> Iterator[bytes]:
+def encoded(kind: str) -> Iterator[bytes]:
     """All photographs in colour."""
     for path in sorted((ROOT / ".cache" / "photos").glob("*.*")):
         picture = Image.open(path)
         if picture.mode not in ("RGB", "RGBA"):
             continue
         out = io.BytesIO()
-        number = SUBSAMPLINGS[subsampling]
-        picture.convert("RGB").save(out, "JPEG", quality=quality, subsampling=number)
+        fmt, options = KINDS[kind]
+        picture.convert("RGB").save(out, fmt, **options)
         yield out.getvalue()
 
 
@@ -55,12 +61,12 @@ def difference(data: bytes, algo: Any) -> np.ndarray:
     return abs(roads[0] - roads[1])
 
 
-def row(quality: int, subsampling: str, algo: str) -> str:
-    offs = [difference(data, algo) for data in encoded(quality, subsampling)]
+def row(kind: str, algo: str) -> str:
+    offs = [difference(data, algo) for data in encoded(kind)]
     psnr = [10 * math.log10(255**2 / float((off**2).mean())) for off in offs]
     off = np.concatenate([off.ravel() for off in offs])
     return (
-        f"| {subsampling} q{quality} {algo} | {np.mean(psnr):.1f} | {min(psnr):.1f} "
+        f"| {kind} {algo} | {np.mean(psnr):.1f} | {min(psnr):.1f} "
         f"| {off.mean():.2f} | {100 * (off > 1).mean():.2f} % | {off.max()} |"
     )
 
@@ -68,9 +74,9 @@ def row(quality: int, subsampling: str, algo: str) -> str:
 def main() -> None:
     print("| | PSNR, mean | least | levels, mean | off by > 1 | most |")
     print("| --- | --- | --- | --- | --- | --- |")
-    for quality, subsampling in ((90, "4:2:0"), (90, "4:4:4"), (75, "4:2:0")):
+    for kind in KINDS:
         for algo in ("bilinear", "bicubic"):
-            print(row(quality, subsampling, algo), flush=True)
+            print(row(kind, algo), flush=True)
 
 
 if __name__ == "__main__":

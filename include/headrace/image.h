@@ -113,8 +113,8 @@ struct hr_image_options {
     enum hr_dtype dtype;
     double mean[4]; /* init sets 0 */
     double std[4];  /* init sets 1 */
-    /* A JPEG that changes its size is resized in its own planes, and coloured at its
-     * final size; the result differs from that of resizing RGB by rounding and
+    /* A JPEG, a lossy WebP or an AVIF that changes its size is resized in its own planes,
+     * and coloured at its final size; the result differs from that of resizing RGB by rounding and
      * clamping (docs/images.md has figures). exact: resize RGB. */
     int exact;
     /* A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as that is not below

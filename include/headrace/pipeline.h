@@ -226,8 +226,9 @@ HR_API HR_MUST_USE enum hr_status hr_pipeline_stop(struct hr_pipeline *pipeline,
                                                    int64_t deadline_ns,
                                                    struct hr_error *err);
 
-/* Stop and free. Waits for running tasks up to the grace time of 10 s; a thread that is
- * stuck longer is left behind and frees the rest when it ends. Threads: any. */
+/* Stop and free. Waits for running tasks up to the grace time of 10 s, and not at all once
+ * a stop has timed out; a thread that is still stuck is left behind and frees the rest
+ * when it ends. Threads: any. */
 HR_API void hr_pipeline_free(struct hr_pipeline **pipeline);
 
 /* ---- what can be seen ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pool.h"
 #include "base/banned.h"
 
 struct hr_array {
@@ -17,6 +18,7 @@ struct hr_array {
     enum hr_dtype dtype;
     int ndim;
     int64_t shape[HR_NDIM_MAX];
+    bool beside; /* this lies in the buffer's block */
     /* atomic: holders, as in buffer.c */
     _Atomic uint32_t refs;
 };
@@ -73,6 +75,23 @@ static enum hr_status shape_bytes(enum hr_dtype dtype, int ndim, const int64_t *
     return HR_OK;
 }
 
+static void init(struct hr_array *array, struct hr_buffer *buffer, size_t offset,
+                 size_t nbytes, enum hr_dtype dtype, int ndim, const int64_t *shape)
+{
+    char *base = hr_buffer_data(buffer);
+
+    *array = (struct hr_array){
+        .buffer = buffer,
+        .data = base ? base + offset : NULL,
+        .nbytes = nbytes,
+        .dtype = dtype,
+        .ndim = ndim,
+    };
+    if (ndim > 0)
+        memcpy(array->shape, shape, (size_t)ndim * sizeof(*shape));
+    atomic_init(&array->refs, 1);
+}
+
 enum hr_status hr_array_new(struct hr_buffer **buffer, size_t offset,
                             enum hr_dtype dtype, int ndim, const int64_t *shape,
                             struct hr_array **out, struct hr_error *err)
@@ -90,16 +109,7 @@ enum hr_status hr_array_new(struct hr_buffer **buffer, size_t offset,
     struct hr_array *array = hr__malloc(sizeof(*array));
     if (!array)
         return hr__nomem(err, "array", "an array's header", sizeof(*array));
-    char *base = hr_buffer_data(*buffer);
-    array->data = base ? base + offset : NULL;
-    array->nbytes = nbytes;
-    array->dtype = dtype;
-    array->ndim = ndim;
-    memset(array->shape, 0, sizeof(array->shape));
-    if (ndim > 0)
-        memcpy(array->shape, shape, (size_t)ndim * sizeof(*shape));
-    atomic_init(&array->refs, 1);
-    array->buffer = *buffer;
+    init(array, *buffer, offset, nbytes, dtype, ndim, shape);
     *buffer = NULL;
     *out = array;
     return HR_OK;
@@ -114,11 +124,14 @@ enum hr_status hr_array_alloc(enum hr_dtype dtype, int ndim, const int64_t *shap
     if (status != HR_OK)
         return status;
     struct hr_buffer *buffer;
-    status = hr_buffer_new(nbytes, &buffer, err);
-    if (status == HR_OK)
-        status = hr_array_new(&buffer, 0, dtype, ndim, shape, out, err);
-    hr_buffer_unref(&buffer);
-    return status;
+    void *beside;
+    status = hr__buffer_new_beside(nbytes, sizeof(**out), &buffer, &beside, err);
+    if (status != HR_OK)
+        return status;
+    *out = beside;
+    init(*out, buffer, 0, nbytes, dtype, ndim, shape);
+    (*out)->beside = true;
+    return HR_OK;
 }
 
 struct hr_array *hr_array_ref(struct hr_array *array)
@@ -139,8 +152,10 @@ void hr_array_unref(struct hr_array **array)
     /* acq_rel: pairs with itself in the other holders. */
     if (atomic_fetch_sub_explicit(&old->refs, 1, memory_order_acq_rel) != 1)
         return;
-    hr_buffer_unref(&old->buffer);
-    hr__free(old);
+    struct hr_buffer *buffer = old->buffer;
+    if (!old->beside)
+        hr__free(old);
+    hr_buffer_unref(&buffer);
 }
 
 void *hr_array_data(const struct hr_array *array)

@@ -15,8 +15,10 @@
  *     └──────────────────┴───────┴─────────────────────────────┴──────────┘
  *     └── at most HEAD_MAX bytes ┘
  *
- * The header lives in the block, so that a buffer costs no second allocation. A wrapped
- * buffer is a block of the smallest class whose data pointer leads elsewhere.
+ * The header lives in the block, so that a buffer costs no second allocation. The header
+ * of an array that is made together with its memory lies behind it, where mapped blocks
+ * have room anyway. A wrapped buffer is a block of the smallest class whose data pointer
+ * leads elsewhere.
  *
  * Size classes. Sizes are counted in units of 256 bytes: 1, 2, 3, 4, 5, 6, 7, 8, 10,
  * 12, 14, 16, 20, 24, 28, 32, 40 ... that is four classes per power of two, and a block
@@ -124,10 +126,10 @@ static size_t class_bytes(uint32_t id)
 }
 
 /* False when no class is that large. */
-static bool class_of_size(size_t size, uint32_t *out)
+static bool class_of_size(size_t size, size_t room, uint32_t *out)
 {
     size_t bytes;
-    if (!hr__add(size, HEAD_MAX + TAIL + UNIT - 1, &bytes))
+    if (!hr__add(size, HEAD_MAX + room + TAIL + UNIT - 1, &bytes))
         return false;
     *out = class_of_units(bytes / UNIT);
     return *out < CLASSES;
@@ -170,10 +172,11 @@ static void block_open(struct hr_buffer *block, size_t bytes)
 #endif
 }
 
-static char *block_data(struct hr_buffer *block)
+/* Where data begin that leave room behind the header. */
+static char *block_data(struct hr_buffer *block, size_t room)
 {
-    uintptr_t pos = (uintptr_t)(block + 1);
-    return (char *)(block + 1) + (-pos & (UNIT - 1));
+    char *pos = (char *)(block + 1) + room;
+    return pos + (-(uintptr_t)pos & (UNIT - 1));
 }
 
 static struct hr_buffer *block_map(uint32_t id)
@@ -339,19 +342,29 @@ void hr__pool_set_cached_max(size_t bytes)
 
 /* ---- buffers ---- */
 
-enum hr_status hr_buffer_new(size_t size, struct hr_buffer **out, struct hr_error *err)
+enum hr_status hr__buffer_new_beside(size_t size, size_t room, struct hr_buffer **out,
+                                     void **beside, struct hr_error *err)
 {
     *out = NULL;
+    *beside = NULL;
     uint32_t id;
-    struct hr_buffer *buffer = class_of_size(size, &id) ? pool_take(id) : NULL;
+    struct hr_buffer *buffer = class_of_size(size, room, &id) ? pool_take(id) : NULL;
     if (!buffer)
         return hr__nomem(err, "buffer", "a buffer", size);
-    buffer->data = block_data(buffer);
+    buffer->data = block_data(buffer, room);
     buffer->size = size;
     block_open(buffer,
                (size_t)((char *)buffer->data - (char *)(buffer + 1)) + size + TAIL);
     *out = buffer;
+    *beside = buffer + 1;
     return HR_OK;
+}
+
+enum hr_status hr_buffer_new(size_t size, struct hr_buffer **out, struct hr_error *err)
+{
+    void *beside;
+
+    return hr__buffer_new_beside(size, 0, out, &beside, err);
 }
 
 enum hr_status hr_buffer_wrap(void *data, size_t size, unsigned flags,

@@ -240,6 +240,7 @@ struct hr_pipeline {
     uint32_t lost_count;    /* and how many of them are lost */
     struct hr_worker *lost; /* those that were replaced; kept for the next ones */
     bool started, cancelled, ended, joined;
+    bool waited; /* a stop has waited in vain */
     int64_t started_ns, ended_ns, foreign_progress_ns;
     uint32_t foreign_active; /* workers inside a session */
     bool runtime_dead;       /* attach was refused: the language is ending */

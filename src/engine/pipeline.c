@@ -263,6 +263,7 @@ enum hr_status hr_pipeline_stop(struct hr_pipeline *p, int64_t deadline_ns,
     hr__engine_lock(p);
     if (!await_threads_locked(p, deadline_ns)) {
         enum hr_status status = say_who_is_stuck_locked(p, err);
+        p->waited = true;
         hr__engine_unlock_only(p);
         return status;
     }
@@ -303,7 +304,10 @@ void hr_pipeline_free(struct hr_pipeline **pipeline)
     *pipeline = NULL;
     if (!p || hr__pipeline_forked(p))
         return; /* in a forked child nothing of it can be trusted: left as it is */
-    if (hr_pipeline_stop(p, HR_SYS(now_ns)() + GRACE_NS, NULL) != HR_OK || is_inside(p))
+    hr__engine_lock(p);
+    int64_t grace_ns = p->waited ? 0 : GRACE_NS; /* it was told who is stuck */
+    hr__engine_unlock_only(p);
+    if (hr_pipeline_stop(p, HR_SYS(now_ns)() + grace_ns, NULL) != HR_OK || is_inside(p))
         leave_threads_behind(p);
     end_trace(p);
     hr__async_orphan(p);

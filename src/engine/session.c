@@ -280,8 +280,10 @@ static bool run_batch_locked(struct hr_worker *w, uint32_t n, int64_t *now_ns,
     while (n > 0) {
         const struct hr_item *item = w->calls[0].item;
         int64_t asked_ns = *now_ns;
-        hr__worker_note_locked(w, (int32_t)w->claims[0].stage, item ? item->index : -1,
-                               asked_ns);
+        int64_t index = item                      ? item->index
+                        : w->claims[0].stage == 0 ? p->source_index
+                                                  : -1;
+        hr__worker_note_locked(w, (int32_t)w->claims[0].stage, index, asked_ns);
         hr__trail_at(w, item, NULL);
         if (!w->attached) /* relaxed: for statistics */
             atomic_store_explicit(&w->begun_ns, HR_FOREVER, memory_order_relaxed);

@@ -1,7 +1,9 @@
 /* AVIF by libavif.
  *
- * libavif decodes to YUV planes and makes RGB of them with its own rounding, at 8 or 16
- * bits as the output wants. The file's rotation and mirror boxes are its orientation;
+ * libavif decodes to YUV planes. A still picture of 8 bits without alpha gives these, if
+ * its matrix is one that the tail has; else libavif makes RGB of them with its own
+ * rounding, at 8 or 16 bits as the output wants. Chroma is taken to lie in the middle of
+ * its pixels, whatever the file says, as libavif does. The file's rotation and mirror boxes are its orientation;
  * EXIF's is ignored, as the format's standard demands. */
 #include <string.h>
 
@@ -80,6 +82,41 @@ static enum hr_status parse(struct avif *a, struct hr_error *err)
     return result == AVIF_RESULT_OK ? HR_OK : fail(a, "parsed", result, err);
 }
 
+static bool space_of(const avifImage *image, enum hr__colour_space *out)
+{
+    switch (image->matrixCoefficients) {
+    case AVIF_MATRIX_COEFFICIENTS_UNSPECIFIED: /* as libavif does */
+    case AVIF_MATRIX_COEFFICIENTS_BT470BG:
+    case AVIF_MATRIX_COEFFICIENTS_BT601:
+        *out = HR_COLOUR_BT601;
+        return true;
+    case AVIF_MATRIX_COEFFICIENTS_BT709:
+        *out = HR_COLOUR_BT709;
+        return true;
+    case AVIF_MATRIX_COEFFICIENTS_BT2020_NCL:
+        *out = HR_COLOUR_BT2020;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The planes that the tail can take; count 0: it cannot. */
+static struct hr__yuv planes_of(const avifImage *image)
+{
+    bool grey = image->yuvFormat == AVIF_PIXEL_FORMAT_YUV400;
+    bool full = image->yuvFormat == AVIF_PIXEL_FORMAT_YUV444;
+    bool low = image->yuvFormat == AVIF_PIXEL_FORMAT_YUV420;
+    struct hr__yuv yuv = hr__yuv_whole(grey ? 1 : 3, image->width, image->height,
+                                       full ? 1 : 2, low ? 2 : 1);
+
+    if (image->depth != 8 || image->yuvFormat == AVIF_PIXEL_FORMAT_NONE ||
+        !space_of(image, &yuv.space))
+        return (struct hr__yuv){0};
+    yuv.range = image->yuvRange == AVIF_RANGE_FULL ? HR_RANGE_FULL : HR_RANGE_LIMITED;
+    return yuv;
+}
+
 static enum hr_status avif_open(void *decoder, const struct hr__input *in,
                                 struct hr__picture *out, struct hr_error *err)
 {
@@ -110,6 +147,8 @@ static enum hr_status avif_open(void *decoder, const struct hr__input *in,
         (uint64_t)(4 * (image->depth > 8 ? 2 : 1) + out->channels * out->sample_bytes);
     out->icc = image->icc.size > 0 ? image->icc.data : NULL;
     out->icc_size = image->icc.size;
+    if (!a->lib->alphaPresent && a->lib->imageCount == 1)
+        out->yuv = planes_of(image);
     a->rows = *out;
     return HR_OK;
 }
@@ -152,6 +191,39 @@ static enum hr_status put_rgb(struct avif *a, struct hr__canvas *canvas,
     return status;
 }
 
+static enum hr_status contradict(struct hr_error *err)
+{
+    return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                        "image: AVIF has contradictory headers");
+}
+
+static bool same_planes(const struct hr__yuv *a, const struct hr__yuv *b)
+{
+    return a->count == b->count && a->space == b->space && a->range == b->range &&
+           a->plane[1].factor_x == b->plane[1].factor_x &&
+           a->plane[1].factor_y == b->plane[1].factor_y;
+}
+
+/* The planes were described by the container; what comes must be that. */
+static enum hr_status put_planes(struct avif *a, struct hr__canvas *canvas,
+                                 struct hr_error *err)
+{
+    const avifImage *image = a->lib->image;
+    struct hr__yuv yuv = planes_of(image);
+    const uint8_t *base[HR_PLANES] = {NULL};
+    size_t stride[HR_PLANES] = {0};
+
+    if (!same_planes(&yuv, &a->rows.yuv))
+        return contradict(err);
+    for (int i = 0; i < yuv.count; i++) {
+        base[i] = image->yuvPlanes[i];
+        stride[i] = image->yuvRowBytes[i];
+        if (base[i] == NULL || stride[i] < (size_t)yuv.plane[i].width)
+            return contradict(err);
+    }
+    return hr__canvas_put_frame(canvas, base, stride, err);
+}
+
 static enum hr_status avif_read(void *decoder, struct hr__canvas *canvas,
                                 struct hr_error *err)
 {
@@ -165,9 +237,8 @@ static enum hr_status avif_read(void *decoder, struct hr__canvas *canvas,
         return fail(a, "decoded", result, err);
     if ((int64_t)a->lib->image->width != a->rows.width ||
         (int64_t)a->lib->image->height != a->rows.height)
-        return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                            "image: AVIF has contradictory headers");
-    return put_rgb(a, canvas, err);
+        return contradict(err);
+    return canvas->planar ? put_planes(a, canvas, err) : put_rgb(a, canvas, err);
 }
 
 static void avif_close(void *decoder)

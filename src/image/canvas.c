@@ -163,6 +163,12 @@ static enum hr_status plan_tail(struct hr__canvas *c, const struct hr__picture *
     return HR_OK;
 }
 
+/* Grey is BT.601's luma. */
+static bool luma_is_grey(const struct hr__yuv *yuv)
+{
+    return yuv->count == 1 || yuv->space == HR_COLOUR_BT601;
+}
+
 static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *picture,
                          const struct hr__tail_plan *plan)
 {
@@ -171,7 +177,8 @@ static bool wants_planes(const struct hr__canvas *c, const struct hr__picture *p
     return picture->yuv.count > 0 && !c->options->exact && c->shrink == 1 &&
            c->colours == NULL && !c->options->allow_truncated &&
            hr__tail_resizes(plan) &&
-           (fmt == HR_RGB24 || fmt == HR_BGR24 || fmt == HR_GRAY) &&
+           (fmt == HR_RGB24 || fmt == HR_BGR24 ||
+            (fmt == HR_GRAY && luma_is_grey(&picture->yuv))) &&
            hr__planes_can(&plan->fit);
 }
 
@@ -364,6 +371,15 @@ void hr__canvas_plane_rows(struct hr__canvas *c, int plane, uint8_t **rows)
 enum hr_status hr__canvas_put_planes(struct hr__canvas *c, struct hr_error *err)
 {
     hr__tail_put_planes(&c->easel->tail);
+    return hr_ctx_check(c->ctx, err);
+}
+
+enum hr_status hr__canvas_put_frame(struct hr__canvas *c,
+                                    const uint8_t *const base[HR_PLANES],
+                                    const size_t stride[HR_PLANES],
+                                    struct hr_error *err)
+{
+    hr__tail_put_frame(&c->easel->tail, base, stride);
     return hr_ctx_check(c->ctx, err);
 }
 

@@ -91,6 +91,11 @@ int hr__canvas_planes(const struct hr__canvas *canvas);
 void hr__canvas_plane_rows(struct hr__canvas *canvas, int plane, uint8_t **rows);
 HR_MUST_USE enum hr_status hr__canvas_put_planes(struct hr__canvas *canvas,
                                                  struct hr_error *err);
+/* The same at once, if the picture's planes are whole: rows begin `stride` bytes apart. */
+HR_MUST_USE enum hr_status hr__canvas_put_frame(struct hr__canvas *canvas,
+                                                const uint8_t *const base[HR_PLANES],
+                                                const size_t stride[HR_PLANES],
+                                                struct hr_error *err);
 
 /* If canvas.planar: forget the groups given so far; all of them will come again. */
 void hr__canvas_rewind(struct hr__canvas *canvas);

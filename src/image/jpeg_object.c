@@ -6,8 +6,7 @@
  * What libjpeg calls a warning is mostly a picture with lost data: it goes on with
  * grey blocks. Those are errors here (see loses_data).
  *
- * The object is kept from picture to picture. Its pools for one picture are libjpeg's
- * own malloc; all else stays. */
+ * The object is kept from picture to picture. */
 #include "image/jpeg_object.h"
 
 #include <jerror.h>
@@ -195,6 +194,7 @@ static enum hr_status create(void *cookie)
 
     jpeg_create_decompress(&o->lib);
     o->lib.progress = &o->progress;
+    hr__jpeg_memory_install(&o->memory, (j_common_ptr)&o->lib);
     return HR_OK;
 }
 
@@ -213,6 +213,12 @@ enum hr_status hr__jpeg_object_init(struct hr__jpeg_object *o, struct hr_error *
 void hr__jpeg_object_fini(struct hr__jpeg_object *o)
 {
     jpeg_destroy_decompress(&o->lib);
+    hr__jpeg_memory_fini(&o->memory);
+}
+
+struct hr__jpeg_memory *hr__jpeg_memory_of(j_common_ptr lib)
+{
+    return &((struct hr__jpeg_object *)lib->client_data)->memory;
 }
 
 void hr__jpeg_object_begin(struct hr__jpeg_object *o, const struct hr__input *in,

@@ -11,12 +11,14 @@
 #include <jpeglib.h>
 
 #include "image/codec.h"
+#include "image/jpeg_memory.h"
 
 struct hr__jpeg_object {
     struct jpeg_decompress_struct lib;
     struct jpeg_error_mgr manager;
     struct jpeg_progress_mgr progress;
     jmp_buf escape;
+    struct hr__jpeg_memory memory;
     /* one picture */
     const struct hr__input *in;
     struct hr_error *err;

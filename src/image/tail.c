@@ -165,7 +165,7 @@ static enum hr_status begin_planes(struct hr__tail *t, const struct hr__yuv *yuv
         plan.plane[i] = yuv->plane[i];
     t->resizes = true;
     status = hr__planes_begin(&t->planes, &plan, err);
-    if (status == HR_OK)
+    if (status == HR_OK && !yuv->whole)
         status = hr__planes_stream(&t->planes, err);
     return status;
 }
@@ -323,6 +323,14 @@ static bool take_split(struct hr__tail *t)
 void hr__tail_put_planes(struct hr__tail *t)
 {
     hr__planes_put(&t->planes);
+    while (take_split(t))
+        t->rows_out++;
+}
+
+void hr__tail_put_frame(struct hr__tail *t, const uint8_t *const base[HR_PLANES],
+                        const size_t stride[HR_PLANES])
+{
+    hr__planes_frame(&t->planes, base, stride);
     while (take_split(t))
         t->rows_out++;
 }

@@ -2,6 +2,7 @@
  * orientation, flip, layout, type, and its place in the output.
  *
  *     begin(plan) -> { push(rows) | plane_rows(), put_planes() } until all are given -> end
+ *                 -> put_frame(planes) -> end
  */
 #ifndef HR_IMAGE_TAIL_H
 #define HR_IMAGE_TAIL_H
@@ -67,6 +68,9 @@ void hr__tail_push(struct hr__tail *t, const uint8_t *const *rows, int n);
 void hr__tail_plane_rows(struct hr__tail *t, int plane, uint8_t **rows);
 /* The next group of every plane is there. */
 void hr__tail_put_planes(struct hr__tail *t);
+/* Or, if yuv.whole: all rows of every plane, which begin `stride` bytes apart. */
+void hr__tail_put_frame(struct hr__tail *t, const uint8_t *const base[HR_PLANES],
+                        const size_t stride[HR_PLANES]);
 
 /* Forget the groups that came: all of them will come again. */
 void hr__tail_rewind(struct hr__tail *t);

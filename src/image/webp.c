@@ -1,8 +1,8 @@
 /* WebP by libwebp; animations by libwebpdemux.
  *
- * Decoding needs the whole picture at hand, so it is held in a pooled buffer, unless it
- * goes unchanged into the output. Lossy pictures are YCbCr; libwebp makes RGB of them
- * with smooth chroma. Frames of an animation are composed on a transparent canvas, as
+ * Decoding needs the whole picture at hand, so it is held in a pooled buffer. Lossy
+ * pictures are YCbCr, 4:2:0, BT.601 in its limited range; the planes are given, or libwebp
+ * makes RGB of them with smooth chroma. Frames of an animation are composed on a transparent canvas, as
  * browsers do; the file's background colour is ignored. */
 #include <string.h>
 
@@ -17,6 +17,7 @@
 
 #define RIFF_HEAD 12
 #define CHUNK_HEAD 8
+#define FORMAT_LOSSY 1 /* of WebPBitstreamFeatures */
 
 struct webp {
     struct hr__input in;
@@ -107,6 +108,10 @@ static enum hr_status webp_open(void *decoder, const struct hr__input *in,
     out->raw_bytes = (uint64_t)out->width * (uint64_t)out->height * 3;
     out->work_bytes = (uint64_t)out->width * (uint64_t)out->height *
                       (uint64_t)(w->animated ? 8 : out->channels);
+    if (!w->animated && features.format == FORMAT_LOSSY && out->channels == 3) {
+        out->yuv = hr__yuv_whole(3, out->width, out->height, 2, 2);
+        out->yuv.range = HR_RANGE_LIMITED;
+    }
     w->rows = *out;
     return HR_OK;
 }
@@ -141,47 +146,131 @@ static int rows_of_part(const struct webp *w, uint8_t *pixels, size_t stride)
     return last;
 }
 
+static enum hr_status say_ended(const struct webp *w, int rows, struct hr_error *err)
+{
+    return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
+                        "image: WebP ends after %d of %lld rows", rows,
+                        (long long)w->rows.height);
+}
+
+/* The whole picture in rows, in a pooled buffer. */
+static enum hr_status hold_rows(const struct webp *w, size_t stride,
+                                struct hr_buffer **out, struct hr_error *err)
+{
+    size_t bytes = stride * (size_t)w->rows.height;
+    enum hr_status status = hr_buffer_new(bytes, out, err);
+
+    if (status == HR_OK)
+        memset((uint8_t *)hr_buffer_data(*out) + bytes, 0, HR_ROW_SLACK);
+    return status;
+}
+
 static enum hr_status read_part(const struct webp *w, uint8_t *pixels, size_t stride,
                                 struct hr__canvas *canvas, struct hr_error *err)
 {
     int rows = rows_of_part(w, pixels, stride);
     enum hr_status status = hr__canvas_put_all(canvas, pixels, stride, rows, err);
 
-    if (status != HR_OK)
-        return status;
-    return hr_error_set(err, HR_ERR_FORMAT, "image", 0,
-                        "image: WebP ends after %d of %lld rows", rows,
-                        (long long)w->rows.height);
+    return status == HR_OK ? say_ended(w, rows, err) : status;
 }
 
-static enum hr_status read_still(struct webp *w, struct hr__canvas *canvas,
-                                 struct hr_error *err)
+static bool is_cut(VP8StatusCode code)
+{
+    return code == VP8_STATUS_SUSPENDED || code == VP8_STATUS_NOT_ENOUGH_DATA;
+}
+
+static enum hr_status read_rows(const struct webp *w, struct hr__canvas *canvas,
+                                struct hr_error *err)
 {
     size_t stride = (size_t)w->rows.width * (size_t)w->rows.channels;
-    size_t bytes = stride * (size_t)w->rows.height;
     struct hr_buffer *whole = NULL;
     WebPDecoderConfig config;
     VP8StatusCode code;
     uint8_t *pixels;
-    enum hr_status status = hr_buffer_new(bytes, &whole, err);
+    enum hr_status status = hold_rows(w, stride, &whole, err);
 
     if (status != HR_OK)
         return status;
     pixels = hr_buffer_data(whole);
-    memset(pixels + bytes, 0, HR_ROW_SLACK);
     (void)WebPInitDecoderConfig(&config);
     config.output.colorspace = w->rows.channels == 4 ? MODE_RGBA : MODE_RGB;
     config.output.is_external_memory = 1;
     config.output.u.RGBA.rgba = pixels;
     config.output.u.RGBA.stride = (int)stride;
-    config.output.u.RGBA.size = bytes;
+    config.output.u.RGBA.size = stride * (size_t)w->rows.height;
     code = WebPDecode(w->in.data, w->in.size, &config);
     if (code == VP8_STATUS_OK)
         status = hr__canvas_put_all(canvas, pixels, stride, w->rows.height, err);
-    else if (code == VP8_STATUS_SUSPENDED || code == VP8_STATUS_NOT_ENOUGH_DATA)
+    else if (is_cut(code))
         status = read_part(w, pixels, stride, canvas, err);
     else
         status = fail(code, err);
+    hr_buffer_unref(&whole);
+    return status;
+}
+
+/* After an end in planes: how many rows there were. */
+static enum hr_status count_rows(const struct webp *w, struct hr_error *err)
+{
+    size_t stride = (size_t)w->rows.width * (size_t)w->rows.channels;
+    struct hr_buffer *whole = NULL;
+    enum hr_status status = hold_rows(w, stride, &whole, err);
+
+    if (status == HR_OK)
+        status = say_ended(w, rows_of_part(w, hr_buffer_data(whole), stride), err);
+    hr_buffer_unref(&whole);
+    return status;
+}
+
+static VP8StatusCode decode_planes(const struct webp *w, uint8_t *const base[HR_PLANES],
+                                   const size_t stride[HR_PLANES])
+{
+    const struct hr__plane *plane = w->rows.yuv.plane;
+    WebPDecoderConfig config;
+    WebPYUVABuffer *yuv = &config.output.u.YUVA;
+
+    (void)WebPInitDecoderConfig(&config);
+    config.output.colorspace = MODE_YUV;
+    config.output.is_external_memory = 1;
+    yuv->y = base[0];
+    yuv->u = base[1];
+    yuv->v = base[2];
+    yuv->y_stride = (int)stride[0];
+    yuv->u_stride = (int)stride[1];
+    yuv->v_stride = (int)stride[2];
+    yuv->y_size = stride[0] * (size_t)plane[0].height;
+    yuv->u_size = stride[1] * (size_t)plane[1].height;
+    yuv->v_size = stride[2] * (size_t)plane[2].height;
+    return WebPDecode(w->in.data, w->in.size, &config);
+}
+
+static enum hr_status read_planes(const struct webp *w, struct hr__canvas *canvas,
+                                  struct hr_error *err)
+{
+    const struct hr__plane *plane = w->rows.yuv.plane;
+    size_t stride[HR_PLANES];
+    uint8_t *base[HR_PLANES];
+    size_t bytes = 0;
+    struct hr_buffer *whole = NULL;
+    VP8StatusCode code;
+    enum hr_status status;
+
+    for (int i = 0; i < HR_PLANES; i++) {
+        stride[i] = (size_t)plane[i].width;
+        bytes += stride[i] * (size_t)plane[i].height;
+    }
+    status = hr_buffer_new(bytes, &whole, err);
+    if (status != HR_OK)
+        return status;
+    base[0] = hr_buffer_data(whole);
+    base[1] = base[0] + stride[0] * (size_t)plane[0].height;
+    base[2] = base[1] + stride[1] * (size_t)plane[1].height;
+    code = decode_planes(w, base, stride);
+    if (code == VP8_STATUS_OK)
+        status =
+            hr__canvas_put_frame(canvas, (const uint8_t *const *)base, stride, err);
+    else
+        status = is_cut(code) ? count_rows(w, err) : fail(code, err);
     hr_buffer_unref(&whole);
     return status;
 }
@@ -246,7 +335,9 @@ static enum hr_status webp_read(void *decoder, struct hr__canvas *canvas,
 {
     struct webp *w = decoder;
 
-    return w->animated ? read_movie(w, canvas, err) : read_still(w, canvas, err);
+    if (w->animated)
+        return read_movie(w, canvas, err);
+    return canvas->planar ? read_planes(w, canvas, err) : read_rows(w, canvas, err);
 }
 
 static void webp_close(void *decoder)

@@ -2,6 +2,7 @@
 #ifndef HR_IMAGE_YUV_H
 #define HR_IMAGE_YUV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HR_PLANES 3
@@ -40,10 +41,35 @@ enum hr__colour_range {
 
 /* A picture in planes, as its decoder has it. */
 struct hr__yuv {
-    int count; /* 1: grey, 3: Y, Cb, Cr */
+    int count;  /* 1: grey, 3: Y, Cb, Cr */
+    bool whole; /* all rows come at once, in memory of the decoder's; no groups */
     struct hr__plane plane[HR_PLANES];
     enum hr__colour_space space;
     enum hr__colour_range range;
 };
+
+/* Planes of a picture that come whole, chroma having 1 / factor_x, 1 / factor_y of the
+ * samples, which lie in the middle of their pixels. */
+static inline struct hr__yuv hr__yuv_whole(int count, int64_t width, int64_t height,
+                                           int factor_x, int factor_y)
+{
+    struct hr__yuv yuv = {.count = count, .whole = true};
+
+    for (int i = 0; i < count; i++) {
+        int x = i == 0 ? 1 : factor_x;
+        int y = i == 0 ? 1 : factor_y;
+
+        yuv.plane[i] = (struct hr__plane){
+            .width = (width + x - 1) / x,
+            .height = (height + y - 1) / y,
+            .factor_x = x,
+            .factor_y = y,
+            .upsampling_x = HR_UPSAMPLE_CENTRED,
+            .upsampling_y = HR_UPSAMPLE_CENTRED,
+            .group = 1,
+        };
+    }
+    return yuv;
+}
 
 #endif

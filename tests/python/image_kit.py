@@ -23,6 +23,8 @@ def encode(pixels: np.ndarray | Image.Image, fmt: str, **options: Any) -> bytes:
     image = Image.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels.copy()
     if fmt == "GIF" and image.mode != "P":
         image = image.quantize(200)
+    if fmt == "AVIF":
+        options = {"speed": 10} | options  # else it takes seconds
     out = io.BytesIO()
     image.save(out, fmt, **options)
     return out.getvalue()
@@ -33,6 +35,8 @@ def frames(fmt: str, pictures: list[np.ndarray], **options: Any) -> bytes:
     first, *rest = [Image.fromarray(pixels) for pixels in pictures]
     out = io.BytesIO()
     kind = "MPO" if fmt == "JPEG" else fmt
+    if fmt == "AVIF":
+        options = {"speed": 10} | options
     first.save(out, kind, save_all=True, append_images=rest, **options)
     return out.getvalue()
 

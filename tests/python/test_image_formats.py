@@ -409,7 +409,7 @@ def table():
         "NumPy or known pixels. Tests write this page (HEADRACE_WRITE_TABLE=1)",
         "and fail when it shows other marks than those of the tests that passed. Where",
         "there is none, the format has no such thing, or headrace does not do it;",
-        "[images.md](images.md) has the rules.",
+        "[images.md](images.md) has the rules. `make sheet` makes the picture below.",
         "",
         "| | " + " | ".join(FORMATS) + " |",
         "| --- |" + " :---: |" * len(FORMATS),
@@ -417,6 +417,7 @@ def table():
     for name in CHECKS:
         marks = ["✓" if (name, fmt) in passed else "" for fmt in FORMATS]
         lines.append(f"| {name} | " + " | ".join(marks) + " |")
+    lines += ["", "![A house, a sun and a tree, in each format](image-sheet.webp)"]
     return "\n".join(lines) + "\n"
 
 

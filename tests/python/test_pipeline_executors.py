@@ -234,15 +234,15 @@ def test_chains_of_all_kinds(threads, forked):
 @pytest.mark.parametrize("kind", ["function", "generator"])
 @pytest.mark.parametrize("output_order", ["completion", "input"])
 def test_concurrency_is_exact(kind, concurrency, output_order):
-    lock = threading.Lock()
-    inside, most = 0, 0
+    inside, most, lock = 0, 0, threading.Lock()
+    full = threading.Barrier(concurrency)  # nobody leaves before all are in
 
     def op(x):
         nonlocal inside, most
         with lock:
             inside += 1
             most = max(most, inside)
-        time.sleep(0.002)
+        full.wait(60)
         with lock:
             inside -= 1
         return x
@@ -253,14 +253,14 @@ def test_concurrency_is_exact(kind, concurrency, output_order):
     chosen = op if kind == "function" else generator
     with ThreadPoolExecutor(12) as pool:
         pipeline = build(
-            range(60),
+            range(56),
             chosen,
             pool,
             concurrency=concurrency,
             output_order=output_order,
             sink=20,
         )
-        assert sorted(pipeline) == list(range(60))
+        assert sorted(pipeline) == list(range(56))
         assert most == concurrency
         pipeline.stop()
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 
@@ -400,8 +399,3 @@ def test_timeouts_that_are_none(timeout, error):
 
 def test_none_is_no_timeout():
     assert list(build(range(3), lambda x: x, timeout=None)) == [0, 1, 2]
-
-
-def test_not_with_an_executor():
-    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="given up"):
-        PipelineBuilder().pipe(abs, timeout=1, executor=pool)

@@ -90,6 +90,24 @@ def test_s5_a_coroutine_is_cancelled(kind, concurrency, output_order):
     pipeline.stop()
 
 
+def test_what_was_given_up_is_not_tried_again():
+    """It has the item still. One that ends when it is cancelled is."""
+    attempts = []
+    go_on = asyncio.Event()
+
+    async def op(x):
+        attempts.append(x)
+        if x == 0:
+            await ignore_cancellation(1000)
+        await go_on.wait()
+
+    pipeline = build(range(2), op, concurrency=2, retry=Retry(2, TimeoutError, 0))
+    assert list(pipeline) == []
+    assert sorted(attempts) == [0, 1, 1, 1]
+    assert sorted(failure.index for failure in pipeline.failures) == [0, 1]
+    pipeline.stop()
+
+
 def test_each_attempt_has_the_whole_time():
     attempts = []
 

@@ -80,12 +80,11 @@ def test_E8_a_generator(fault_handler):
 
 @BOTH
 def test_E8_the_source(fault_handler):
-    """Which a helper or the consumer advances."""
+    """Which a helper or the consumer advances; a worker may be at the item before."""
     lines, _ = crash(
         "list(build(map(crash_at_seven, range(20)), lambda item: item))",
         fault_handler=fault_handler,
     )
-    assert len(lines) == 1
     assert re.fullmatch(
         "headrace: SIGSEGV in (thread hr-source|thread hr-work-0|a consumer's thread)"
         ": stage 'source', item 7",

@@ -123,6 +123,7 @@ static void overflow_at_seven(void *cookie, struct hr_ctx *ctx, long number)
         (void)fill_the_stack(NULL);
 }
 
+#ifndef __SANITIZE_THREAD__
 /* All that a thread says of itself lies in a page that can't be read. */
 static void crash_without_a_trail(void *cookie, struct hr_ctx *ctx, long number)
 {
@@ -133,6 +134,7 @@ static void crash_without_a_trail(void *cookie, struct hr_ctx *ctx, long number)
     hr__trail_at(w, (const struct hr_item *)(void *)bad_page(), NULL);
     crash();
 }
+#endif
 
 static void drain(struct hr_pipeline *p, bool attached)
 {
@@ -357,7 +359,7 @@ static void crash_before_seven(void *cookie, long number)
         crash();
 }
 
-static void source_body(int fd)
+static void run_source(enum kit_kind kind, bool attached)
 {
     struct fake_settings settings = {0};
     struct kit_source source = {
@@ -365,25 +367,41 @@ static void source_body(int fd)
     struct kit_op op = {0};
     struct kit_plan plan = {.source = &source,
                             .foreign_source = true,
-                            .stages = {{.op = &op}},
+                            .stages = {{.kind = kind, .op = &op}},
                             .count = 1,
                             .options = {.num_threads = 1},
                             .runtime = fake_begin(&settings)};
-    (void)fd;
-    drain(kit_start(&plan), true);
+    drain(kit_start(&plan), attached);
 }
 
+static void consumer_body(int fd)
+{
+    (void)fd;
+    run_source(KIT_NATIVE, true);
+}
+
+static void leader_body(int fd)
+{
+    (void)fd;
+    run_source(KIT_FOREIGN, false);
+}
+
+/* It may be the helper that advances it, the consumer, or a worker that is attached;
+ * others may be at work. */
 static void a_source_crashes(void)
 {
-    struct ended ended;
-    HR_REQUIRE(run_child(source_body, &ended));
-    bool helper = strstr(ended.text, "hr-source") != NULL;
-    HR_CHECK_STR(ended.text,
-                 helper ? "headrace: SIGSEGV in thread hr-source: stage 'source', "
-                          "item 7\n"
-                        : "headrace: SIGSEGV in a consumer's thread: stage "
-                          "'source', item 7\n");
-    HR_CHECK_EQ_INT(WTERMSIG(ended.status), SIGSEGV);
+    static const char tail[] = ": stage 'source', item 7\n";
+    for (int i = 0; i < 10; i++) {
+        struct ended ended;
+        HR_REQUIRE(run_child(i % 2 ? leader_body : consumer_body, &ended));
+        char *at = strstr(ended.text, tail);
+        HR_REQUIRE(at);
+        *at = '\0';
+        HR_CHECK(strcmp(ended.text, "headrace: SIGSEGV in thread hr-source") == 0 ||
+                 strcmp(ended.text, "headrace: SIGSEGV in thread hr-work-0") == 0 ||
+                 strcmp(ended.text, "headrace: SIGSEGV in a consumer's thread") == 0);
+        HR_CHECK_EQ_INT(WTERMSIG(ended.status), SIGSEGV);
+    }
 }
 
 /* ---- who comes next ---- */
@@ -432,6 +450,7 @@ static void the_handler_before_comes_next(void)
                                     "'decode', item 7 ('7')\nthe one before\n");
 }
 
+#ifndef __SANITIZE_THREAD__ /* whose own handler does not take a second fault */
 static void broken_report_body(int fd)
 {
     before_fd = fd;
@@ -445,6 +464,7 @@ static void a_fault_in_the_report_ends_it(void)
 {
     check_chain(broken_report_body, "the one before\n");
 }
+#endif
 
 static struct sigaction passed_on;
 
@@ -516,7 +536,9 @@ static const struct hr_test tests[] = {
     HR_TEST(a_slot_crashes),
     HR_TEST(a_source_crashes),
     HR_TEST(the_handler_before_comes_next),
+#ifndef __SANITIZE_THREAD__
     HR_TEST(a_fault_in_the_report_ends_it),
+#endif
     HR_TEST(two_that_point_at_each_other_end),
     HR_TEST(a_child_of_fork_has_no_threads),
 };

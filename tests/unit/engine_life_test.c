@@ -392,6 +392,39 @@ static void fewer_threads_or_none(void)
     }
 }
 
+/* ---- what is stuck ---- */
+
+/* It was told once, and need not wait for the whole grace time again. */
+static void free_after_a_stop_that_timed_out_does_not_wait(void)
+{
+    struct fake_settings settings = {0};
+    struct kit_gate gate = KIT_GATE(1);
+    struct kit_source source = {.end = 5, .fail_at = -1, .fatal_at = -1};
+    struct kit_op op = {.hook = kit_gate_hook, .cookie = &gate};
+    struct kit_plan plan = {.source = &source,
+                            .stages = {{.op = &op, .options = {.name = "stuck"}}},
+                            .count = 1,
+                            .options = {.num_threads = 1},
+                            .runtime = fake_begin(&settings)};
+    struct hr_error err = {0};
+    int threads = kit_thread_count();
+    struct hr_pipeline *p = kit_start(&plan);
+    HR_REQUIRE(p);
+    kit_gate_await(&gate);
+    int64_t begin_ns = HR_SYS(now_ns)();
+    HR_CHECK_EQ_INT(hr_pipeline_stop(p, begin_ns + 10000000, &err), HR_TIMEOUT);
+    HR_CHECK(strstr(err.text, "stage 'stuck' is still working on item 1 after"));
+    hr_pipeline_free(&p);
+    HR_CHECK(HR_SYS(now_ns)() - begin_ns < 5000000000);
+    HR_CHECK(p == NULL);
+    HR_CHECK_EQ_INT(atomic_load(&op.freed), 0); /* it is in use */
+    kit_gate_open(&gate);
+    HR_CHECK(kit_threads_are(threads));
+    HR_CHECK_EQ_INT(atomic_load(&op.freed), 1);
+    HR_CHECK_EQ_INT(atomic_load(&source.freed), 1);
+    HR_CHECK_EQ_INT(fake_end(), 0);
+}
+
 /* ---- fork ---- */
 
 #ifndef __SANITIZE_THREAD__ /* which cannot follow a fork */
@@ -450,6 +483,7 @@ static const struct hr_test tests[] = {
     HR_TEST(ten_thousand_items_leave_nothing),
     HR_TEST(twenty_empty_pipelines_end),
     HR_TEST(fewer_threads_or_none),
+    HR_TEST(free_after_a_stop_that_timed_out_does_not_wait),
 #ifndef __SANITIZE_THREAD__
     HR_TEST(a_forked_child_can_only_let_go),
 #endif

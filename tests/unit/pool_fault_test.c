@@ -28,21 +28,29 @@ static enum hr_status buffers(void *cookie)
     return status;
 }
 
-/* Buffer and header of two arrays, and a batch: 5 requests. */
+/* Two arrays made with their memory, the buffer and the header of a third, and a batch:
+ * 5 requests. */
 static enum hr_status arrays(void *cookie)
 {
     (void)cookie;
-    struct hr_array *a = NULL, *b = NULL;
+    struct hr_array *a = NULL, *b = NULL, *c = NULL;
+    struct hr_buffer *buffer = NULL;
     struct hr_value batch = HR_VALUE_EMPTY;
     struct hr_slot_failure failure = {.slot = 1};
     enum hr_status status = hr_array_alloc(HR_U8, 1, (int64_t[]){9000}, &a, NULL);
     if (status == HR_OK)
         status = hr_array_alloc(HR_F32, 2, (int64_t[]){3, 70000}, &b, NULL);
     if (status == HR_OK)
+        status = hr_buffer_new(9000, &buffer, NULL);
+    if (status == HR_OK)
+        status = hr_array_new(&buffer, 0, HR_U8, 1, (int64_t[]){9000}, &c, NULL);
+    if (status == HR_OK)
         status = hr_batch_new(&b, &failure, 1, &batch);
     hr_value_release(&batch);
     hr_array_unref(&a);
     hr_array_unref(&b);
+    hr_array_unref(&c);
+    hr_buffer_unref(&buffer);
     return status;
 }
 

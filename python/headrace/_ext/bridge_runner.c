@@ -165,21 +165,21 @@ static void drop_first_frame(PyObject *exc)
 PyObject *hrpy_bridge_m_fail(PyObject *obj, PyObject *const *args, Py_ssize_t nargs)
 {
     struct bridge *self = (struct bridge *)obj;
-    bool fits = nargs == 2 || nargs == 3;
+    bool fits = nargs >= 2 && nargs <= 4;
     struct hr_async_task *task = fits ? hrpy_bridge_task(self, args[0]) : NULL;
-    int fatal = task && nargs == 3 ? PyObject_IsTrue(args[2]) : 0;
+    int fatal = task && nargs >= 3 ? PyObject_IsTrue(args[2]) : 0;
+    int again = task && nargs == 4 ? PyObject_IsTrue(args[3]) : 1;
 
     if (!fits)
-        return PyErr_Format(PyExc_TypeError, "fail(task, exception, fatal=False)");
-    if (!task || fatal < 0)
+        return PyErr_Format(PyExc_TypeError,
+                            "fail(task, exception, fatal=False, again=True)");
+    if (!task || fatal < 0 || again < 0)
         return NULL;
     hrpy_bridge_unlist(self, task);
     drop_first_frame(args[1]);
     hrpy_python_op_fail(hrpy_bridge_op(self, task), &task->call, Py_NewRef(args[1]));
-    if (fatal) {
-        task->call.fatal = true;
-        task->call.again = false;
-    }
+    task->call.fatal = task->call.fatal || fatal;
+    task->call.again = task->call.again && again && !fatal;
     return ended(self, task);
 }
 

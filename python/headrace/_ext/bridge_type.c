@@ -222,7 +222,7 @@ static PyMethodDef bridge_methods[] = {
     {"done", (PyCFunction)(void (*)(void))hrpy_bridge_m_done, METH_FASTCALL,
      "done($self, task, result, /)\n--\n\nThe task has a result."},
     {"fail", (PyCFunction)(void (*)(void))hrpy_bridge_m_fail, METH_FASTCALL,
-     "fail($self, task, exception, fatal=False, /)\n--\n\n"
+     "fail($self, task, exception, fatal=False, again=True, /)\n--\n\n"
      "The task failed, which may be the end of the run."},
     {"item", hrpy_bridge_m_item, METH_O,
      "item($self, task, /)\n--\n\nThe number of the item that a call is about."},

@@ -107,10 +107,10 @@ def load_image(
             and sees its bits as uint16; PyTorch takes it by ``torch.from_dlpack``.
         mean: One number, or one for each channel, in units of 0 to 1. `None`: 0.
         std: Alike. `None`: 1.
-        exact: A JPEG that changes its size is resized in its own planes and coloured at
-            its final size, which is faster, and differs from resizing the decoded RGB
-            by rounding and clamping. `True` gives the bytes of the longer way, which
-            are Pillow's.
+        exact: A JPEG, lossy WebP or AVIF that changes its size is resized in its own
+            planes and coloured at its final size, which is faster, and differs from
+            resizing the decoded RGB by rounding and clamping. `True` gives the bytes of
+            the longer way, which are Pillow's (of AVIF those of libavif's RGB).
         draft: A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size, as long as that is
             no smaller than what it is scaled to. Faster, but other pixels: Pillow's
             ``draft``.

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DeadlineError
 from headrace.pipeline._deadlines import Call, Deadlines, LeftError
-from headrace.pipeline._executor import Submitter
 from headrace.pipeline._failures import is_fatal
+from headrace.pipeline._submit import Stream, Submitter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -102,7 +102,7 @@ class _Loop:
             if stage[5] > 0
         }
         self._behind: list[asyncio.Task[None]] = []
-        self._submitter = Submitter(bridge, loop)
+        self._submitter = Submitter(bridge, loop, self._deadlines, self._late)
         self._cancelled = False
         self._ended = False
         self._end: asyncio.Future[None] = loop.create_future()
@@ -299,18 +299,22 @@ class _Loop:
     def _leave(self, index: int, call: Call) -> None:
         """Give a call up that goes on in spite of its cancellation."""
         runner, task = call.runner, call.task
-        self._runners[index].remove(runner)
+        kind = self._stages[index][2]
+        if kind == "submit":
+            self._submitter.leave(task)
+        else:
+            self._runners[index].remove(runner)
         self._behind.append(runner)
         runner.add_done_callback(self._behind.remove)
         self._bridge.left(index, False)
         failure = self._late(index, call, None)
-        if self._stages[index][2] != "map":
+        if kind == "expand":
             ender = self._end_left_stream(task, failure)
             self._streams[task] = self._loop.create_task(ender)
         elif self._cancelled:
             self._bridge.release(task)
         else:
-            self._bridge.fail(task, failure)
+            self._bridge.fail(task, failure, False, False)
 
     def left_behind(self) -> bool:
         """Return whether something is awaited still that was given up."""
@@ -353,7 +357,9 @@ class _Loop:
         failure: BaseException | None = None
         try:
             values = self._bridge.open(task)
-            if deadlines is not None:
+            if deadlines is not None and isinstance(values, Stream):
+                values.give_time(index, task)
+            elif deadlines is not None:
                 values = self._timed(index, task, values, deadlines)
             given = await self._advance(task, values)
             if given is not None and self._bridge.repeats(task):

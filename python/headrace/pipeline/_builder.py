@@ -187,8 +187,10 @@ class PipelineBuilder:
                 operations told to end; other calls, and those that do not end in as
                 long again (0.1 to 1 s), are *given up*: a fresh thread takes over, what
                 they return is dropped, and they are not tried again. At 256 such
-                threads the run ends. No help where the GIL is held; not with an
-                ``executor``.
+                threads the run ends. No help where the GIL is held. In an ``executor``
+                a call is given up at once, and keeps its thread or process: the
+                executor has one less, and when none is left the run ends. Python itself
+                waits for an executor's threads when it exits.
 
         Raises:
             ValueError: An argument is out of range, or two contradict each other.
@@ -199,8 +201,6 @@ class PipelineBuilder:
             raise ValueError(
                 f"output_order must be 'completion' or 'input', got {output_order!r}"
             )
-        if timeout is not None and executor is not None:
-            raise ValueError("timeout: a call in an executor can't be given up")
         if on_error == "raise" and max_failures is not None:
             raise ValueError("with on_error='raise' there is no max_failures")
         name = op_name(op) if name is None else check_text("name", name)

@@ -107,7 +107,8 @@ class Pipeline:
 
         Raises:
             TimeoutError: An operation did not end in time; the message names stage and
-                item. `stop` may be called again.
+                item. `stop` may be called again. What is stuck is left behind: letting
+                the pipeline go does not wait for it any more.
 
         """
         if not self._engine.started:
