@@ -311,6 +311,15 @@ static void components_numbered_255_0_and_82(void)
     expect(EQUAL, &blob);
 }
 
+static void two_components_of_one_number(void)
+{
+    struct blob blob = plain(30, 30);
+
+    blob.data[marker_at(&blob, SOF, 0) + 16] = 2;
+    blob.data[marker_at(&blob, SOS, 0) + 9] = 2;
+    expect(LEFT, &blob);
+}
+
 static void jfif_and_an_adobe_segment_that_contradicts(void)
 {
     static const uint8_t adobe[16] = "\xff\xee\0\x0e\101dobe\0\x64\0\0\0\0\0";
@@ -403,6 +412,7 @@ static const struct hr_test tests[] = {
     HR_TEST(a_comment_that_is_a_picture),
     HR_TEST(a_second_picture_behind_the_end),
     HR_TEST(components_numbered_255_0_and_82),
+    HR_TEST(two_components_of_one_number),
     HR_TEST(jfif_and_an_adobe_segment_that_contradicts),
     HR_TEST(padding_of_zeroes),
     HR_TEST(filling_before_markers),
