@@ -106,7 +106,7 @@ static struct hr_array *choose_source(struct numbers *n)
         shape[rows] = 1 + (int64_t)(take(n, 1) % 64);
         shape[rows + 1] = 1 + (int64_t)(take(n, 1) % 64);
     } else {
-        shape[rows + take(n, 1) % 2] = 1 + (int64_t)(take(n, 2) % SIDE);
+        shape[rows + (int)(take(n, 1) % 2)] = 1 + (int64_t)(take(n, 2) % SIDE);
     }
     if (hr_array_alloc(HR_U8, ndim, shape, &array, NULL) != HR_OK)
         abort();
