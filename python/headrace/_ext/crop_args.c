@@ -4,6 +4,8 @@
  * attributes what is to be drawn: this file knows no class of that module. */
 #include "crop_args.h"
 
+#include "image_args.h"
+
 int hrpy_box(PyObject *arg, const char *what, struct hr_box *out)
 {
     int64_t *const fields[] = {&out->top, &out->left, &out->height, &out->width};
