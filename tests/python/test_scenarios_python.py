@@ -433,6 +433,8 @@ def test_P4_modules_have_lost_their_globals():
     raising = build(range(3), fails_at_one, on_error="raise")
     failing.start()
     raising.start()
+    for other in (failing, raising):
+        wait_until(lambda p=other: sum(s.failed for s in p.stats().stages) == 1)
     assert running.get_item() == 1
     gone = "RuntimeError: the interpreter is at its end"
     uses = {
