@@ -19,7 +19,7 @@ def needs(fmt: str) -> None:
     Its wheels have all. Where there is no wheel, on free-threaded Python, it is built
     with what the system has, and Debian 12's libavif is too old for it.
     """
-    if fmt in {"AVIF", "WebP"} and not features.check(fmt.lower()):
+    if fmt.upper() in {"AVIF", "WEBP"} and not features.check(fmt.lower()):
         pytest.skip(f"Pillow was built without {fmt} here")
 
 
