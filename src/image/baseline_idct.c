@@ -45,7 +45,9 @@ void hr__dequant_init(struct hr__dequant *dequant, const uint16_t quant[64])
                 (int16_t)quant[8 * y + x];
     while (((1U << bits) - 1) * largest > INT16_MAX)
         bits--;
-    dequant->large = bits == HR_VALUE_BITS ? 0 : (uint16_t)(UINT16_MAX << bits);
+    dequant->large = 0;
+    if (bits < HR_VALUE_BITS)
+        dequant->large = (uint16_t)(UINT16_MAX << bits);
     dequant->dc_max = quant[0] > 0 ? INT16_MAX / quant[0] : INT16_MAX;
 }
 
