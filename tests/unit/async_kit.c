@@ -267,7 +267,10 @@ static enum hr_status add_source(struct hr_plan *plan, long items)
         names[i] = texts[i];
     }
     enum hr_status status = hr_source_of_texts(names, (size_t)items, &source, NULL);
-    return status == HR_OK ? hr_plan_source(plan, &source, NULL) : status;
+    if (status == HR_OK)
+        status = hr_plan_source(plan, &source, NULL);
+    hr_source_free(&source); /* empty, if the plan has it */
+    return status;
 }
 
 static enum hr_status add_stage(struct hr_plan *plan, const struct loop_plan *want,
