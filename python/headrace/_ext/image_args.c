@@ -299,11 +299,9 @@ static void name_argument(const char *name)
 int hrpy_image_direct(struct hrpy_state *state, PyObject *const *values,
                       struct hr_image_options *options, struct hr_value *into)
 {
-    if (values[0]) {
-        if (hrpy_image_number(values[0], "index", -INT64_MAX / 2, INT64_MAX / 2,
-                              &options->index))
-            return -1;
-    }
+    if (values[0] && hrpy_image_number(values[0], "index", -INT64_MAX / 2,
+                                       INT64_MAX / 2, &options->index))
+        return -1;
     if (!values[1] || values[1] == Py_None)
         return 0;
     if (hrpy_import_memory(state, values[1], into)) {

@@ -7,17 +7,17 @@
 #include "hr_test.h"
 #include "pictures.h"
 
-#define WARM_UP 20
-#define PICTURES 100
 /* A picture whose output or coefficients were mapped anew would fault 37 times itself. */
 #define FAULTS_MAX 20
 
 #define CORPUS HR_TEST_DATA "/../fuzz/corpus/"
 
-/* Sanitizers have a malloc of their own. */
+/* Sanitizers have a malloc of their own, and take forty times as long. */
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) &&                            \
     !defined(__SANITIZE_THREAD__)
 #define COUNTS_MALLOC 1
+#define WARM_UP 20
+#define PICTURES 100
 extern void *libc_malloc(size_t size) __asm__("__libc_malloc");
 extern void *libc_calloc(size_t count, size_t size) __asm__("__libc_calloc");
 extern void *libc_realloc(void *ptr, size_t size) __asm__("__libc_realloc");
@@ -43,6 +43,8 @@ void *realloc(void *ptr, size_t size)
 }
 #else
 #define COUNTS_MALLOC 0
+#define WARM_UP 4
+#define PICTURES 18
 static _Atomic uint64_t mallocs;
 #endif
 
