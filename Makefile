@@ -53,12 +53,14 @@ format: setup ## format C and Python files in place
 .PHONY: asan
 asan: setup ## the C tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build asan
-	@meson test -C build/asan --no-rebuild --print-errorlogs
+	@meson test -C build/asan --no-rebuild --print-errorlogs \
+		--timeout-multiplier 3
 
 .PHONY: tsan
 tsan: setup ## the C tests under ThreadSanitizer
 	@tools/build tsan
-	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs
+	@$(NO_ASLR) meson test -C build/tsan --no-rebuild --print-errorlogs \
+		--timeout-multiplier 3
 
 .PHONY: asan-python
 asan-python: ## the Python tests, with the extension under the same sanitizers
