@@ -183,6 +183,7 @@ def repr_of(value):
 @pytest.mark.parametrize("kind", ["function", "generator"])
 def test_concurrency_is_exact(kind, output_order, concurrency):
     lock = threading.Lock()
+    full = threading.Event()  # as many were in at once as there may be
     inside, most = 0, 0
 
     def op(x):
@@ -190,6 +191,9 @@ def test_concurrency_is_exact(kind, output_order, concurrency):
         with lock:
             inside += 1
             most = max(most, inside)
+            if most == concurrency:
+                full.set()
+        full.wait(10)
         time.sleep(0.003)
         with lock:
             inside -= 1
