@@ -42,8 +42,8 @@ struct hr__tail {
     int64_t rows_out;
 };
 
-/* True when the picture changes its size or loses some of it: planes can then go the
- * short way. */
+/* True when what is taken of the picture changes its size: planes can then go the short
+ * way. */
 bool hr__tail_resizes(const struct hr__tail_plan *plan);
 
 /* Begin a picture whose rows have form.channels channels; yuv: or planes (NULL: rows).
